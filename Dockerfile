@@ -1,5 +1,8 @@
 # The last stage contains only the program and its runtime files. The stages before it compile.
 
+# Where the target `installs` gets Helm from: a build context or an image.
+ARG HELM_IMAGE=helm
+
 # The packages in crates/ without their code: this layer stays cached while only code changes.
 FROM rust:1.95-bookworm AS manifests
 COPY crates /crates
@@ -36,6 +39,26 @@ COPY src src
 # cargo compares modification times, and these files may be older than the empty ones above. The training is on loopback.
 RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs \
     && benches/train/run
+
+# For `ludgate controller` with installations: Helm, git, ssh and prlimit, which the gateway's image must not have.
+# Debian has no Helm, so its unpacked release is a build context:
+# `docker build --target installs --build-context helm=linux-amd64 .`, or an image with it is named by HELM_IMAGE and
+# HELM_PATH.
+FROM ${HELM_IMAGE} AS helm-program
+
+FROM debian:bookworm-slim AS installs
+# Debian keeps one version of a package, so none is pinned.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates git openssh-client util-linux \
+    && rm -rf /var/lib/apt/lists/*
+ARG HELM_PATH=/helm
+COPY --from=helm-program ${HELM_PATH} /usr/local/bin/helm
+COPY --from=build /build/target/optimized/ludgate /usr/local/bin/ludgate
+COPY LICENSE /usr/share/doc/ludgate/copyright
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/ludgate"]
+CMD ["--help"]
 
 # Contains the C library, its companions and CA certificates. It has no shell and no package manager, which limits an
 # intruder. The Debian release is the same as above, so that the C library matches.

@@ -12,7 +12,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo optimized test test-kube test-cluster test-apps test-long test-image install fmt lint deny docs
+.PHONY: help demo optimized test test-kube test-cluster test-apps test-long test-hub test-image install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,17 +41,23 @@ test-cluster: ## tests on a whole Kubernetes cluster, with real pods (Debian 12 
 	tests/real/kube/install.sh cluster >/dev/null
 	tests/real/kube/python_client/install.sh >/dev/null
 	tests/real/kube/cloudcmd/install.sh >/dev/null
+	tests/real/kube/jupyter/install.sh >/dev/null
 	tests/real/kube/helm_library.sh >/dev/null
 	cargo build --bins --tests
-	tests/real/kube/cluster.sh --nodes 2 tests/real/kube/cluster/suite.sh
+	tests/real/kube/cluster.sh --nodes 2 --hollow 2 tests/real/kube/cluster/suite.sh
 
-# Not part of `make test`: the first run installs JupyterLab, MLflow and Next.js, which takes some minutes and is cached.
-test-apps: install ## tests with real apps in a real browser, on paths and hosts
+# Not part of `make test`: the first run installs JupyterLab, MLflow, Next.js and Envoy, which takes some minutes and is cached.
+test-apps: install ## tests with real apps in a real browser, on paths and hosts, and with Envoy
 	LUDGATE_APPS=$$(tests/real/apps/install.sh) cargo test --test it real_apps:: -- --nocapture --test-threads=1
 
 # About two minutes: the same suite as in `make test`, with fifty times as many cases.
 test-long: ## compare 100,000 generated messages through the gateway and directly
 	LUDGATE_DIFFERENTIAL=100000 cargo test --test it differential:: -- --nocapture
+
+# About four minutes. The first run installs two versions of JupyterHub and its proxy, which takes a minute and is cached.
+test-hub: ## tests of python/ and of Ludgate as JupyterHub's proxy, with real hubs
+	cargo build --bins
+	python/test.sh
 
 # Takes as long as `make optimized`. Not part of the CI.
 test-image: ## build the container image, on base images made here, and run it (Debian 12, as root)
@@ -78,6 +84,6 @@ docs: ## regenerate config/ludgate.toml, config/crd and docs/configuration.md
 	mv target/ludgate.toml config/ludgate.toml
 	cargo run -- config reference > target/configuration.md
 	mv target/configuration.md docs/configuration.md
-	for group in primehub.io kubeflow.org; do \
+	for group in primehub.io kubeflow.org apps.kubermatic.k8c.io; do \
 		cargo run -- crd print --group $$group > target/crd.yaml && mv target/crd.yaml config/crd/$$group.yaml || exit; \
 	done

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::{
     decide::labels::{DecisionLabel, LogReason, Outcome},
-    forward::fault::Fault,
+    forward::fault::{Fault, FaultOrigin},
     gateway::metrics::GatewayMetrics,
     model::{
         activity::OpenUse, app::App, arrival::RequestClass, client::Client,
@@ -144,7 +144,9 @@ pub struct Entry {
     /// The time until the head of the app's answer.
     pub upstream: Option<Duration>,
     /// Why the app gave no answer to a permitted request.
-    pub fault: Option<Fault>,
+    fault: Option<Fault>,
+    /// The error behind the fault, where one is known.
+    error: Option<Arc<str>>,
     /// The status of the answer; `None` until there is one.
     pub status: Option<StatusCode>,
     /// Bytes of the answer's body.
@@ -180,10 +182,18 @@ impl Entry {
             labels: (DecisionLabel::Undecided, LogReason::ClientClosed),
             upstream: None,
             fault: None,
+            error: None,
             status: None,
             bytes: 0,
             broken: false,
         })
+    }
+
+    /// Records that the app gave no answer. The cause is read now: the next answer clears it.
+    pub fn set_fault(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+        let app = self.app.as_ref();
+        self.error = app.and_then(|app| app.upstream_health.cause(fault.reason()));
     }
 
     /// Copies the fields of the head. They share the read buffer of the connection, which would
@@ -253,10 +263,26 @@ impl Entry {
         field(line, "decision", decision.as_str());
         field(line, "reason", reason.as_str());
         field(line, "outcome", self.outcome().map_or("", Outcome::as_str));
+        self.write_fault(line);
         if self.broken {
             line.push_str(",\"broken\":true");
         }
         line.push('}');
+    }
+
+    /// The upstream that gave no answer, and the error behind that.
+    fn write_fault(&self, line: &mut String) {
+        let (Some(fault), Some(app)) = (self.fault, &self.app) else {
+            return;
+        };
+        if fault.origin() == FaultOrigin::Client {
+            return;
+        }
+        field(line, "upstream", &app.spec.upstream.to_string());
+        match &self.error {
+            Some(error) => field(line, "error", error),
+            None => field(line, "error", &fault.to_string()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The gateway's routes on the admin listener: its apps, their last use, and its sessions.
 
 mod activity;
+mod dependencies;
 mod sessions;
 
 use std::sync::Arc;
@@ -20,9 +21,8 @@ pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
     let apps_of = gateway.clone();
     let activity_of = gateway.clone();
     let sessions_of = gateway.clone();
-    let provider_of = gateway.clone();
     let count_of = gateway.clone();
-    server
+    dependencies::add(server, gateway)
         .route("/apps", &[Method::GET], move |_| {
             let reply = apps(&apps_of);
             async { reply }
@@ -44,19 +44,7 @@ pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
                 }
             },
         )
-        .status("identity provider", move || {
-            provider(&provider_of).to_owned()
-        })
         .status("apps", move || count_of.catalog.load().len().to_string())
-}
-
-/// The state of the provider. It does not affect readiness: only sign-in needs the provider.
-fn provider(gateway: &Gateway) -> &'static str {
-    match &gateway.oidc {
-        None => "not configured",
-        Some(oidc) if oidc.is_ready() => "known",
-        Some(_) => "not known yet",
-    }
 }
 
 fn apps(gateway: &Gateway) -> Reply {
@@ -75,9 +63,11 @@ fn apps(gateway: &Gateway) -> Reply {
                 | Access::User
                 | Access::Group(_)
                 | Access::Owner(_)
-                | Access::Admins => snapshot.note_on(app),
+                | Access::Admins
+                | Access::Person(_)
+                | Access::Compound(_) => snapshot.note_on(app).or_else(|| failure(app)),
             };
-            json!({
+            let mut listed = json!({
                 "id": app.id().as_str(),
                 "path": format!("{}/", app.mount),
                 "host": app.host.map(|label| site.url(&VirtualHost::Host(label), "/")),
@@ -86,7 +76,11 @@ fn apps(gateway: &Gateway) -> Reply {
                 "access": app.spec.access.to_string(),
                 "state": app.spec.state.as_str(),
                 "problem": problem,
-            })
+            });
+            if !app.spec.paths.is_empty() {
+                listed["paths"] = paths(app).into();
+            }
+            listed
         })
         .collect();
     let problems: Vec<_> = snapshot
@@ -105,6 +99,30 @@ fn apps(gateway: &Gateway) -> Reply {
         .collect();
     let body = json!({ "apps": list, "problems": problems, "complete": snapshot.is_complete() });
     admin::json(&body)
+}
+
+/// Why the last request to the app got no response.
+fn failure(app: &App) -> Option<String> {
+    let (failure, since) = app.upstream_health.failure()?;
+    Some(format!(
+        "{}, for {} s: {}",
+        failure.outcome,
+        since.elapsed().as_secs(),
+        failure.cause
+    ))
+}
+
+/// The rules of an app's paths, the most specific first.
+fn paths(app: &App) -> Vec<serde_json::Value> {
+    let rules = app.spec.paths.iter().map(|(_, rule)| {
+        let methods: Vec<&str> = rule.methods().iter().map(Method::as_str).collect();
+        json!({
+            "prefix": format!("{}/", rule.prefix()),
+            "methods": methods,
+            "access": rule.access().to_string(),
+        })
+    });
+    rules.collect()
 }
 
 /// The published ports of an app, each with its own rule.

@@ -3,21 +3,27 @@
 //!
 //! Invariant: a [`Permit`] can only be made here, and `forward` takes nothing else.
 
+mod clauses;
+mod outcome;
+
 use std::sync::Arc;
 
 use crate::model::{
-    access::{Access, GroupName},
+    access::{Access, GroupName, clause::Clause},
     app::{App, AppKind},
     destination::Destination,
+    path_rule::{RuleIndex, RuleSet},
     principal::Principal,
 };
+pub use clauses::{excludes, match_of};
+pub use outcome::{Admission, ClauseKind, Denial, Denied, Grounds};
 
 /// The right to send one request to one app, created by [`authorize`] and consumed by `forward`.
 #[derive(Debug)]
 pub struct Permit {
     destination: Destination,
     principal: Option<Arc<Principal>>,
-    grounds: Grounds,
+    admission: Admission,
 }
 
 impl Permit {
@@ -31,94 +37,97 @@ impl Permit {
         &self.destination.app
     }
 
-    /// The person, unless the app is public.
+    /// The person, unless the request needs none.
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.principal.as_ref()
     }
 
     /// Why it was granted.
     pub fn grounds(&self) -> Grounds {
-        self.grounds
+        self.admission.grounds
     }
 
-    /// The app's group, if access was granted because the person is a member.
+    /// Why it was granted, and by which rule of the app.
+    pub fn admission(&self) -> Admission {
+        self.admission
+    }
+
+    /// Whether path or method of the request decided which rule admits it, so that no header may
+    /// replace them.
+    pub fn depends_on_target(&self) -> bool {
+        self.grounds() == Grounds::Preflight || !self.app().spec.paths.is_empty()
+    }
+
+    /// The rule that granted it.
+    pub fn access(&self) -> &Access {
+        self.destination.app.rule(self.admission.rule)
+    }
+
+    /// The clause that granted it, where the rule has several.
+    pub fn admitting_clause(&self) -> Option<&Clause> {
+        match self.admission.grounds {
+            Grounds::Clause(_, index) => self.access().compound()?.clause(index),
+            Grounds::Public
+            | Grounds::Preflight
+            | Grounds::Console
+            | Grounds::User
+            | Grounds::Group
+            | Grounds::Owner
+            | Grounds::Admin => None,
+        }
+    }
+
+    /// The group whose members the rule admits, if access was granted because the person is one.
     pub fn admitting_group(&self) -> Option<&GroupName> {
-        match (&self.destination.app.spec.access, self.grounds) {
-            (Access::Group(group), Grounds::Group) => Some(group),
-            (
-                Access::Public
-                | Access::User
-                | Access::Group(_)
-                | Access::Owner(_)
-                | Access::Admins
-                | Access::Unknown(_),
-                Grounds::Public
-                | Grounds::Console
-                | Grounds::User
-                | Grounds::Group
-                | Grounds::Owner
-                | Grounds::Admin,
+        match self.admission.grounds {
+            Grounds::Group => self.access().group(),
+            Grounds::Clause(ClauseKind::Group, _) => self.admitting_clause()?.group(),
+            Grounds::Public
+            | Grounds::Preflight
+            | Grounds::Console
+            | Grounds::User
+            | Grounds::Owner
+            | Grounds::Admin
+            | Grounds::Clause(
+                ClauseKind::User
+                | ClauseKind::Owner
+                | ClauseKind::Admin
+                | ClauseKind::Email
+                | ClauseKind::Claim,
+                _,
             ) => None,
         }
     }
 }
 
-/// Why access was granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grounds {
-    /// The app is public.
-    Public,
-    /// The app is the console, which authorizes its own requests.
-    Console,
-    /// The app is open to everyone who signs in.
-    User,
-    /// A member of the app's group.
-    Group,
-    /// The owner.
-    Owner,
-    /// A member of an admin group, for an app that has an owner.
-    Admin,
-}
-
-impl Grounds {
-    /// One word for logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Grounds::Public => "public",
-            Grounds::Console => "console",
-            Grounds::User => "user",
-            Grounds::Group => "group",
-            Grounds::Owner => "owner",
-            Grounds::Admin => "admin",
-        }
-    }
-}
-
-/// Why access was denied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// The caller is not signed in.
-    Anonymous,
-    /// Not a member of the app's group.
-    NotInGroup,
-    /// Neither the owner nor an admin.
-    NotOwner,
-    /// The app's access rule is not valid.
-    UnknownAccess,
-}
-
-/// Checks the person against the app's access rule; the default is to deny.
+/// Checks the person against the app's own rule; the default is to deny.
+///
+/// # Errors
+/// Why access is denied.
 pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied> {
     if app.kind == AppKind::Console {
         return Ok(Grounds::Console);
     }
-    match (&app.spec.access, person) {
+    check(&app.spec.access, person)
+}
+
+/// Checks the person against one rule; the default is to deny.
+fn check(access: &Access, person: Option<&Principal>) -> Result<Grounds, Denied> {
+    match (access, person) {
         (Access::Public, _) => Ok(Grounds::Public),
         // Also for anonymous callers: a sign-in would not help, so they are not asked to sign in.
         (Access::Unknown(_), _) => Err(Denied::UnknownAccess),
-        (Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins, None) => {
-            Err(Denied::Anonymous)
-        }
+        (
+            Access::User
+            | Access::Group(_)
+            | Access::Owner(_)
+            | Access::Admins
+            | Access::Person(_)
+            | Access::Compound(_),
+            None,
+        ) => Err(Denied::Anonymous),
+        // A trusted issuer vouches for its own accounts, not for people of ours.
+        (Access::User, Some(person)) if person.is_foreign => Err(Denied::OtherIssuer),
         (Access::User, Some(_)) => Ok(Grounds::User),
         (Access::Group(group), Some(person)) if person.is_in(group) => Ok(Grounds::Group),
         (Access::Group(_), Some(_)) => Err(Denied::NotInGroup),
@@ -126,28 +135,140 @@ pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied>
             Ok(Grounds::Owner)
         }
         (Access::Owner(_) | Access::Admins, Some(person)) if person.is_admin => Ok(Grounds::Admin),
-        (Access::Owner(_) | Access::Admins, Some(_)) => Err(Denied::NotOwner),
+        (Access::Person(name), Some(person)) if person.is_named(name) => Ok(Grounds::Owner),
+        (Access::Owner(_) | Access::Admins | Access::Person(_), Some(_)) => Err(Denied::NotOwner),
+        (Access::Compound(rule), Some(person)) => clauses::check(rule, person),
     }
 }
 
+/// Checks the person against some rules of an app, each of which must admit them.
+///
+/// # Errors
+/// Why the first rule that denies access does.
+pub fn check_rules(
+    app: &App,
+    rules: RuleSet,
+    person: Option<&Principal>,
+) -> Result<Admission, Denial> {
+    if rules == RuleSet::OWN || app.kind == AppKind::Console {
+        let rule = RuleIndex::OWN;
+        return match grounds(app, person) {
+            Ok(grounds) => Ok(Admission { grounds, rule }),
+            Err(denied) => Err(Denial { denied, rule }),
+        };
+    }
+    let mut admission: Option<Admission> = None;
+    for rule in rules.iter() {
+        let access = app.rule(rule);
+        let is_valid = !matches!(access, Access::Unknown(_));
+        let grounds = if rules.is_for_preflight() && is_valid {
+            Ok(Grounds::Preflight)
+        } else {
+            check(access, person)
+        };
+        let grounds = grounds.map_err(|denied| Denial { denied, rule })?;
+        // A rule that asks for a person says more than a public one.
+        if admission.is_none_or(|known| known.grounds == Grounds::Public) {
+            admission = Some(Admission { grounds, rule });
+        }
+    }
+    admission.ok_or(Denial {
+        denied: Denied::UnknownAccess,
+        rule: RuleIndex::OWN,
+    })
+}
+
 /// Turns a destination into a permit, or returns it with the reason for the denial.
+///
+/// # Errors
+/// The destination, and why access to it is denied.
 pub fn authorize(
     destination: Destination,
     person: Option<&Arc<Principal>>,
-) -> Result<Permit, (Destination, Denied)> {
-    match grounds(&destination.app, person.map(Arc::as_ref)) {
-        Ok(grounds) => {
+) -> Result<Permit, (Destination, Denial)> {
+    let checked = check_rules(
+        &destination.app,
+        destination.rules(),
+        person.map(Arc::as_ref),
+    );
+    match checked {
+        Ok(admission) => {
             // Public apps and the console get no identity from the gateway.
-            let principal = match grounds {
-                Grounds::Public | Grounds::Console => None,
-                Grounds::User | Grounds::Group | Grounds::Owner | Grounds::Admin => person.cloned(),
+            let principal = match admission.grounds {
+                Grounds::Public | Grounds::Preflight | Grounds::Console => None,
+                Grounds::User
+                | Grounds::Group
+                | Grounds::Owner
+                | Grounds::Admin
+                | Grounds::Clause(..) => person.cloned(),
             };
             Ok(Permit {
                 destination,
                 principal,
-                grounds,
+                admission,
             })
         }
-        Err(denied) => Err((destination, denied)),
+        Err(denial) => Err((destination, denial)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{
+        access::{PersonName, UsernameClaim},
+        app::{AppId, AppSpec, Upstream, UpstreamScheme},
+        principal::PersonClaims,
+    };
+
+    fn lab(claim: UsernameClaim, name: &str) -> App {
+        let id = AppId::for_lab("rachel").expect("an id");
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "lab".into(),
+            port: 8888,
+        };
+        let name = name.into();
+        let access = Access::Person(PersonName { claim, name });
+        App::on_host(AppSpec::new(id, upstream, access, Duration::from_secs(1)))
+    }
+
+    fn person(subject: &str, username: Option<&str>, group: &str) -> Principal {
+        let groups: Vec<GroupName> = GroupName::new(group).into_iter().collect();
+        let claims = PersonClaims {
+            subject: subject.to_owned(),
+            preferred_username: username.map(str::to_owned),
+            groups,
+            ..PersonClaims::default()
+        };
+        Principal::new(
+            claims,
+            &GroupName::new("admins").into_iter().collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn the_app_of_one_person_is_for_nobody_else_and_for_no_admin() {
+        let by_username = lab(UsernameClaim::PreferredUsername, "rachel");
+        let by_subject = lab(UsernameClaim::Subject, "rachel");
+        let rachel = person("f81d4fae", Some("rachel"), "science");
+        // A person whose subject is her username.
+        let other = person("rachel", Some("other"), "science");
+        let admin = person("root", Some("root"), "admins");
+        let unnamed = person("17", None, "science");
+        assert!(admin.is_admin);
+        for (app, person, wanted) in [
+            (&by_username, Some(&rachel), Ok(Grounds::Owner)),
+            (&by_username, Some(&other), Err(Denied::NotOwner)),
+            (&by_username, Some(&admin), Err(Denied::NotOwner)),
+            (&by_username, Some(&unnamed), Err(Denied::NotOwner)),
+            (&by_username, None, Err(Denied::Anonymous)),
+            (&by_subject, Some(&other), Ok(Grounds::Owner)),
+            (&by_subject, Some(&rachel), Err(Denied::NotOwner)),
+        ] {
+            assert_eq!(grounds(app, person), wanted, "{person:?}");
+        }
     }
 }

@@ -6,6 +6,8 @@
 
 pub mod bearer;
 pub mod identified;
+pub mod opaque_tokens;
+pub mod service_tokens;
 pub mod session_memo;
 pub mod source;
 
@@ -17,12 +19,12 @@ use crate::{
     identity::rechecks::Rechecks,
     incoming::{IncomingRequest, Malformed, cookies::Presented},
     model::{
-        access::Access,
         app::App,
         arrival::{Provenance, RequestClass},
         caller::{Caller, Credential},
         client::Client,
         clock::Clock,
+        destination::Destination,
         principal::Principal,
         secret::Secret,
     },
@@ -43,7 +45,7 @@ pub struct Callers {
     sessions: Arc<Sessions>,
     /// Renews the proof behind sessions; `None`: there is no identity provider.
     rechecks: Option<Arc<Rechecks>>,
-    /// Bearer tokens of our issuer; `None`: there is no identity provider.
+    /// Bearer tokens of our issuer and of trusted issuers; `None`: there is no identity provider.
     bearer: Option<Arc<BearerTokens>>,
     /// Tried in this order if neither a session nor a bearer token identifies the caller.
     sources: Vec<Arc<dyn CredentialSource>>,
@@ -68,19 +70,20 @@ impl Callers {
         }
     }
 
-    /// Identifies the caller of a request to this app. An open app needs no caller.
+    /// Identifies the caller of a request to this destination. An open one needs no caller.
     ///
     /// # Errors
     /// [`Malformed::Cookies`].
     pub async fn identify(
         &self,
         request: &IncomingRequest<'_>,
-        app: &Arc<App>,
+        destination: &Destination,
         memo: &SessionMemo,
     ) -> Result<Identified, Malformed> {
-        if app.is_open() {
+        if destination.is_open() {
             return Ok(Identified::anonymous());
         }
+        let app = &destination.app;
         let arrival = &request.arrival;
         // Cookies of a foreign page's request do not count. A WebSocket with them is refused later
         // instead of being anonymous.
@@ -95,21 +98,21 @@ impl Callers {
             self.recheck(&live);
             return Ok(Identified::by_session(live, Credential::Cookie));
         }
-        Box::pin(self.identify_unknown(request, app, memo, cookies_count)).await
+        Box::pin(self.identify_unknown(request, destination, memo, cookies_count)).await
     }
 
     /// The caller of a request whose session the connection does not remember.
     async fn identify_unknown(
         &self,
         request: &IncomingRequest<'_>,
-        app: &Arc<App>,
+        destination: &Destination,
         memo: &SessionMemo,
         cookies_count: bool,
     ) -> Result<Identified, Malformed> {
         let cookies = request.cookies()?;
-        let evidence = Evidence::new(request, Some(app), cookies_count.then_some(cookies));
+        let evidence = Evidence::new(request, Some(destination), cookies_count.then_some(cookies));
         let found = if cookies_count {
-            self.find_session(cookies, request, app).await
+            self.find_session(cookies, request, &destination.app).await
         } else {
             Ok(None)
         };
@@ -117,7 +120,7 @@ impl Callers {
             && self.confirms(live, &evidence).await
         {
             memo.note(request, live);
-            return Ok(self.by_live(live, app).await);
+            return Ok(self.by_live(live, destination).await);
         }
         let identified = self.by_source(&evidence).await;
         // Another replica may know this session: ask the client to retry, not to sign in.
@@ -178,9 +181,9 @@ impl Callers {
 
     /// The caller of a session. A session that another replica began, with a proof older than
     /// `recheck`, is proved again first where groups or ownership matter.
-    async fn by_live(&self, live: &Live, app: &App) -> Identified {
+    async fn by_live(&self, live: &Live, destination: &Destination) -> Identified {
         let sign_in = live.sign_in();
-        if app.spec.access == Access::User && sign_in.check().is_required() {
+        if sign_in.check().is_required() && destination.is_for_every_user() {
             self.recheck(live);
             // Apps may authorize by the groups header: unproved groups are left out.
             let principal = Arc::new(sign_in.principal().without_groups());
@@ -220,7 +223,7 @@ impl Callers {
         Identified::anonymous()
     }
 
-    /// The caller by a bearer token of our issuer; `None`: there is none.
+    /// The caller by a bearer token of a known issuer; `None`: there is none.
     pub async fn by_bearer(&self, authorization: Option<&HeaderValue>) -> Option<Identified> {
         let bearer = self.bearer.as_ref()?;
         bearer.identify(authorization?).await

@@ -2,6 +2,7 @@
 //! [`Resolver`] for apps that cannot be listed.
 
 pub mod from_kubernetes;
+pub mod hub_routes;
 pub mod lookup;
 pub mod metrics;
 pub mod resolver;
@@ -102,6 +103,9 @@ impl Catalog {
             return now;
         }
         let snapshot = self.load();
+        if app.is_hub_route() {
+            return snapshot.hub_routes()?.still_published(app);
+        }
         // Part of the site, and none of the apps.
         let api = snapshot.site().api.as_ref();
         if let Some(api) = api.filter(|api| Arc::ptr_eq(api, app)) {

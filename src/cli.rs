@@ -2,12 +2,16 @@
 
 pub mod apps;
 pub mod demo;
+pub mod installs;
+pub mod tokens;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use apps::AppsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use demo::DemoPart;
+use installs::InstallsCommand;
+use tokens::TokensCommand;
 
 /// Authenticating gateway for the web apps of a platform.
 #[derive(Debug, Parser)]
@@ -33,12 +37,29 @@ pub enum Command {
     /// Serve the API: apps by GraphQL, and logs of their pods.
     #[command(after_help = "Example: ludgate api --config /etc/ludgate/ludgate.toml")]
     Api(ApiArgs),
+    /// Start and stop a JupyterLab for each person, for JupyterHub.
+    #[command(after_help = "Example: ludgate labs --config /etc/ludgate/ludgate.toml")]
+    Labs(LabsArgs),
     /// List, make and change apps of a site, and read their logs.
     #[command(after_help = "Example: ludgate apps list")]
     Apps {
         /// The subcommand.
         #[command(subcommand)]
         command: AppsCommand,
+    },
+    /// List, install, upgrade and delete applications from Helm charts.
+    #[command(after_help = "Example: ludgate installs list")]
+    Installs {
+        /// The subcommand.
+        #[command(subcommand)]
+        command: InstallsCommand,
+    },
+    /// Make, list and revoke tokens of programs.
+    #[command(after_help = "Example: ludgate tokens list --config ludgate.toml")]
+    Tokens {
+        /// The subcommand.
+        #[command(subcommand)]
+        command: TokensCommand,
     },
     /// Check or print the configuration.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
@@ -112,6 +133,14 @@ pub struct ApiArgs {
     pub config: PathBuf,
 }
 
+/// `ludgate labs`
+#[derive(Args, Debug)]
+pub struct LabsArgs {
+    /// The configuration file.
+    #[arg(long)]
+    pub config: PathBuf,
+}
+
 /// `ludgate config …`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -127,12 +156,31 @@ pub enum ConfigCommand {
     /// Print the reference of all keys as Markdown.
     #[command(after_help = "Example: ludgate config reference > docs/configuration.md")]
     Reference,
+    /// Translate a configuration of oauth2-proxy. The configuration goes to standard output, and
+    /// what became of each option to standard error; exit code 2 if an option is lost.
+    #[command(
+        name = "import-oauth2-proxy",
+        after_help = "Example: ludgate config import-oauth2-proxy oauth2-proxy.cfg > ludgate.toml"
+    )]
+    ImportOauth2Proxy(ImportOauth2ProxyArgs),
+}
+
+/// `ludgate config import-oauth2-proxy`
+#[derive(Args, Debug)]
+pub struct ImportOauth2ProxyArgs {
+    /// Exit code 0 also if an option is lost.
+    #[arg(long)]
+    pub partial: bool,
+    /// The configuration file, the alpha configuration (YAML), and files with variables
+    /// (OAUTH2_PROXY_CLIENT_ID=value).
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// `ludgate crd …`
 #[derive(Debug, Subcommand)]
 pub enum CrdCommand {
-    /// Print PhApplication, PhAppTemplate and PVCViewer as YAML.
+    /// Print the definitions of all custom resources as YAML.
     #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
     Print(CrdPrintArgs),
 }
@@ -141,7 +189,7 @@ pub enum CrdCommand {
 #[derive(Args, Debug)]
 pub struct CrdPrintArgs {
     /// Only the definitions of this API group.
-    #[arg(long, value_parser = ["primehub.io", "kubeflow.org"])]
+    #[arg(long, value_parser = ["primehub.io", "kubeflow.org", "apps.kubermatic.k8c.io"])]
     pub group: Option<String>,
 }
 
@@ -173,12 +221,30 @@ pub struct ExplainArgs {
     pub config: PathBuf,
     /// The full URL, or a path on the site.
     pub url: String,
-    /// The subject of the signed-in user. Absent: an anonymous request.
-    #[arg(long)]
+    /// The subject and username of the signed-in user. Absent: an anonymous request.
+    #[arg(long, group = "person")]
     pub user: Option<String>,
     /// A group of the user; repeatable.
     #[arg(long = "group", requires = "user")]
     pub groups: Vec<String>,
+    /// The verified e-mail address of the user.
+    #[arg(long, requires = "person")]
+    pub email: Option<String>,
+    /// A claim of the user, such as /department=sales; repeatable.
+    #[arg(long = "claim", requires = "person")]
+    pub claims: Vec<String>,
+    /// The subject of a user who is signed in at a running gateway, with the groups that it knows.
+    #[arg(long, group = "person", requires = "admin")]
+    pub subject: Option<String>,
+    /// The admin listener of that gateway, such as http://127.0.0.1:9090.
+    #[arg(long, requires = "subject", requires = "admin_token_file")]
+    pub admin: Option<String>,
+    /// A file with the token of the admin listener.
+    #[arg(long, requires = "admin")]
+    pub admin_token_file: Option<PathBuf>,
+    /// Also connect to the app, without sending a request; exit code 1 if that fails.
+    #[arg(long)]
+    pub connect: bool,
     /// The HTTP method.
     #[arg(long, default_value = "GET")]
     pub method: String,

@@ -10,10 +10,15 @@ mod exit_code;
 pub mod explain;
 mod file_reload;
 pub mod gateway;
+mod import_oauth2_proxy;
+mod installs;
+pub mod labs;
+mod lease_identity;
 pub mod prepare_folder;
 pub mod reload;
 pub mod signals;
 pub mod template;
+mod tokens;
 
 use std::process::ExitCode;
 
@@ -28,7 +33,10 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Gateway(args) => gateway::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Api(args) => api::run(&args),
+        Command::Labs(args) => labs::run(&args),
         Command::Apps { command } => apps::run(&command),
+        Command::Installs { command } => installs::run(&command),
+        Command::Tokens { command } => tokens::run(&command),
         Command::Config { command } => config::run(&command),
         Command::Crd { command } => crd::run(&command),
         Command::Template { command } => template::run(&command),

@@ -5,12 +5,14 @@
 //! [`authorize`](authorize::authorize) gives a permit. Each ends the request early with a
 //! [`Decision`](decision::Decision), which is a value; `respond` renders it.
 
+pub mod allowed_groups;
 pub mod authorize;
 pub mod decision;
 pub mod head;
 pub mod labels;
 pub mod locate;
 mod origin_check;
+pub mod path_rules;
 pub mod reason;
 pub mod target;
 pub mod tenant;

@@ -1,9 +1,10 @@
 //! Our own endpoints: sign-in, sign-out and the caller's identity on the site; tickets on the hosts
-//! of apps. Each returns a value; `respond` renders it. `app_session` and `hide_existence` serve
-//! requests to apps too.
+//! of apps; answers for other proxies. Each returns a value; `respond` renders it. `app_session`
+//! and `hide_existence` serve requests to apps too.
 
 pub mod app_session;
 mod call;
+mod forward_auth;
 mod hide_existence;
 pub mod logout;
 pub mod logs;
@@ -28,7 +29,9 @@ pub use hide_existence::hide_existence;
 
 /// Answers a request to an endpoint.
 pub async fn answer(call: EndpointCall<'_, '_>, endpoint: Endpoint, body: Source) -> EndpointReply {
-    let is_unknown = call.load_session().await.is_err() && call.sign_in().is_none();
+    // A proxy asks about the caller of another request.
+    let has_caller = endpoint != Endpoint::Auth;
+    let is_unknown = has_caller && call.load_session().await.is_err() && call.sign_in().is_none();
     if is_unknown && needs_session(endpoint, &call.request.arrival.method) {
         // Another replica may know the session: ask the client to retry, not to sign in.
         return EndpointReply::refuse(Reason::Unverifiable);
@@ -46,8 +49,10 @@ pub async fn answer(call: EndpointCall<'_, '_>, endpoint: Endpoint, body: Source
         Endpoint::FrontchannelLogout => logout::front_channel(call).await,
         Endpoint::Renewed => renew::renewed(call).await,
         Endpoint::RenewScript => EndpointReply::new(Content::Script(renew::SCRIPT)),
+        Endpoint::Jwks => key_set(call),
         Endpoint::Logs => logs::stream(call).await,
         Endpoint::Enter => ticket::enter(call).await,
+        Endpoint::Auth => forward_auth::answer(call).await,
     }
 }
 
@@ -63,7 +68,9 @@ fn needs_session(endpoint: Endpoint, method: &Method) -> bool {
         | Endpoint::BackchannelLogout
         | Endpoint::FrontchannelLogout
         | Endpoint::RenewScript
-        | Endpoint::Enter => false,
+        | Endpoint::Jwks
+        | Endpoint::Enter
+        | Endpoint::Auth => false,
     }
 }
 
@@ -78,6 +85,14 @@ pub async fn launcher(call: EndpointCall<'_, '_>) -> EndpointReply {
     EndpointReply {
         person,
         ..EndpointReply::page(page)
+    }
+}
+
+/// The public keys of signed identities, for apps and their tools.
+fn key_set(call: EndpointCall<'_, '_>) -> EndpointReply {
+    match &call.gateway.assertions {
+        Some(signer) => EndpointReply::new(Content::KeySet(signer.key_set())),
+        None => EndpointReply::refuse(Reason::NotFound),
     }
 }
 

@@ -13,7 +13,7 @@ pub mod cached_headers;
 mod connect;
 mod download;
 pub mod fault;
-mod header_action;
+pub mod header_action;
 mod http_handshake;
 pub mod inline_connection;
 pub mod interim;
@@ -33,6 +33,7 @@ pub mod trailing_slash;
 pub mod tunnel;
 mod upload;
 mod upstream_connection;
+mod upstream_faults;
 mod upstream_filter;
 pub mod websocket_frames;
 
@@ -113,9 +114,12 @@ impl Forwarder {
         outgoing: &Outgoing<'_, '_>,
         body: Source,
     ) -> Result<Forwarded, Fault> {
-        let mut forwarded = self.exchange(outgoing, body).await?;
-        let (status, headers) = forwarded.head_mut();
         let (app, site) = (outgoing.permit.app(), outgoing.site);
+        let exchanged = self.exchange(outgoing, body).await;
+        let mut forwarded = exchanged
+            .inspect_err(|fault| upstream_faults::record(app, *fault, &self.pool.metrics))?;
+        upstream_faults::record_response(app);
+        let (status, headers) = forwarded.head_mut();
         if status.is_redirection() {
             trailing_slash::learn(outgoing.permit, headers, &outgoing.origin());
         }

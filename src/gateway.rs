@@ -13,7 +13,7 @@ use crate::{
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
     forward::{ForwardSettings, metrics::ForwardMetrics},
-    identity::{oidc::Oidc, rechecks::Rechecks},
+    identity::{assertion::AssertionSigner, oidc::Oidc, rechecks::Rechecks},
     model::{
         clock::{Clock, Moment},
         policy_changes::PolicyChanges,
@@ -37,6 +37,8 @@ pub struct Gateway {
     pub oidc: Option<Arc<Oidc>>,
     /// Rechecks group membership in the background; `None`: there is no identity provider.
     pub rechecks: Option<Arc<Rechecks>>,
+    /// Signs identities for apps; `None`: there are no keys.
+    pub assertions: Option<Arc<AssertionSigner>>,
     /// The logs of apps' pods; `None`: not served.
     pub logs: Option<PodLogs>,
     /// Limits the bodies that are collected before the request is authorized.

@@ -98,7 +98,7 @@ impl Handler {
             .identify(&target, request, context, caller, answer)
             .await?;
         let permit = decide::authorize(target, caller, &request.arrival, snapshot.site())
-            .inspect_err(|decision| self.record_use(decision))?;
+            .inspect_err(|decision| self.record_use(decision, &caller.caller))?;
         self.relay(permit, request, caller, side.take(), context, answer)
             .await
     }
@@ -114,9 +114,10 @@ impl Handler {
         answer: &mut AnswerFacts,
     ) -> Result<&'c mut Identified, Decision> {
         answer.tenant_cookie = target.tenant.first().cloned();
-        let app = &target.destination.app;
+        let destination = &target.destination;
         let memo = &context.exchange.connection.session_memo;
-        let identified = self.gateway.callers.identify(request, app, memo).await?;
+        let callers = &self.gateway.callers;
+        let identified = callers.identify(request, destination, memo).await?;
         answer.entry.person = identified.caller.principal().cloned();
         Ok(caller.insert(identified))
     }

@@ -6,12 +6,14 @@
 
 pub mod cookies;
 pub mod form;
+pub mod forwarded;
 pub mod framing;
 pub mod header_presence;
 pub mod host;
 pub mod http2;
 mod malformed;
 pub mod path;
+pub mod path_prefix;
 pub mod public_port;
 pub mod request;
 pub mod request_class;
@@ -20,9 +22,9 @@ mod request_origin;
 use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
 
 use crate::model::{
-    arrival::{Arrival, Origin, RequestClass},
+    arrival::{Arrival, Framing, Origin, RequestClass},
     grpc::GrpcCall,
-    header_values::{Occurrence, list, occurrence},
+    header_values::{Occurrence, list, occurrence, single},
     site::Site,
 };
 use header_presence::HeaderPresence;
@@ -76,7 +78,9 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     let class = request_class::classify(parts, names, &fetch, framing)?;
     let provenance = request_origin::provenance(class, &fetch, origin);
     let is_page = class == RequestClass::Navigation || class == RequestClass::Frame;
-    let may_be_call = names.content_type && class == RequestClass::Program;
+    // gRPC calls are refused with status 200, which a proxy that asks takes for a permission.
+    let is_auth_request = || site.below_forward_auth(&vhost, target.path()).is_some();
+    let may_be_call = names.content_type && class == RequestClass::Program && !is_auth_request();
     let sends_form = origin == Origin::Own && request_class::sends_form(parts, &fetch);
     let unmarked = without_mark(target).filter(|_| sends_form && site.signs_in);
     Ok(Arrival {
@@ -90,11 +94,22 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
             .flatten(),
         class,
         provenance,
+        is_preflight: names.origin && is_preflight(parts, framing),
         sends_form,
         origin,
         framing,
         address_token: None,
     })
+}
+
+/// Whether a browser asks if a page of another origin may send a request: `OPTIONS` without a body,
+/// with `Origin` and `Access-Control-Request-Method`, each once.
+fn is_preflight(parts: &Parts, framing: Framing) -> bool {
+    let has = |name| single(&parts.headers, &name).is_some();
+    parts.method == Method::OPTIONS
+        && matches!(framing, Framing::None | Framing::Length(0))
+        && has(header::ORIGIN)
+        && has(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// The end of the query by which our page marks a form that it sends again. The form goes to its

@@ -25,8 +25,10 @@
 //!
 //! Around it:
 //! - [`settings`] resolves the configuration file.
+//! - [`import`] translates configurations of other proxies.
 //! - [`run`] starts the threads, listeners and background tasks.
 //! - [`admin`] serves apps and sessions to operators.
+//! - [`hub_proxy`] lets a JupyterHub add routes.
 //! - [`demo`] is a provider with sample apps.
 //! - `testing` lets tests look inside, with the feature of that name.
 //! - [`cli`] and [`commands`] are the command line.
@@ -39,6 +41,8 @@ pub use ludgate_cluster as cluster;
 pub use ludgate_controllers as controllers;
 pub use ludgate_identity as identity;
 pub use ludgate_identity::session;
+pub use ludgate_installs as installs;
+pub use ludgate_labs as labs;
 pub use ludgate_model as model;
 pub use ludgate_ops as ops;
 
@@ -76,9 +80,11 @@ pub mod endpoints;
 pub mod handler;
 
 pub mod admin;
+pub mod hub_proxy;
 
 pub mod settings;
 
+pub mod import;
 pub mod run;
 
 pub mod demo;

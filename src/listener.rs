@@ -6,6 +6,7 @@
 pub mod accept;
 mod activity_filter;
 mod bind;
+pub mod certificate_check;
 pub mod connection;
 pub mod connection_limit;
 mod exchange;

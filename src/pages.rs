@@ -1,5 +1,7 @@
 //! The pages people see. Templates escape everything; the policy lets them load and run nothing.
 
+mod access_texts;
+
 use std::sync::Arc;
 
 use askama::Template;
@@ -12,12 +14,13 @@ use crate::{
     catalog::snapshot::Snapshot,
     model::{
         access::Access,
-        app::{App, AppState, Isolation},
+        app::{AppState, Isolation},
         principal::Principal,
         site::Site,
         vhost::VirtualHost,
     },
 };
+pub use access_texts::{needed, who};
 
 /// The style of every page; it stands in the page itself, and its hash in the policy.
 const STYLE: &str = include_str!("../templates/style.css");
@@ -268,8 +271,12 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
     let mut apps: Vec<Card> = snapshot
         .apps()
         .filter(|app| person.is_some() || app.spec.access == Access::Public)
-        // There are many viewers, and each is for few people.
-        .filter(|app| !app.id().is_viewer() || grounds(app, person.map(Arc::as_ref)).is_ok())
+        // There are many viewers, installed apps and labs, and each is for few people.
+        .filter(|app| {
+            let id = app.id();
+            let is_for_few = id.is_viewer() || id.is_installation() || id.lab_username().is_some();
+            !is_for_few || grounds(app, person.map(Arc::as_ref)).is_ok()
+        })
         .map(|app| Card {
             title: app.title().to_owned(),
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
@@ -297,30 +304,6 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         sign_out: site.endpoint("sign_out"),
         apps,
         more,
-    }
-}
-
-/// Who may open an app, in words.
-pub fn who(access: &Access) -> String {
-    match access {
-        Access::Public => "open to everyone".into(),
-        Access::User => "anyone who signs in".into(),
-        Access::Group(group) => format!("members of {group}"),
-        Access::Owner(_) => "its owner".into(),
-        Access::Admins => "admins".into(),
-        Access::Unknown(_) => "no one: its access rule is not valid".into(),
-    }
-}
-
-/// What the app's access rule requires, in words, for a person who was refused.
-pub fn needed(app: &App) -> String {
-    match &app.spec.access {
-        Access::Group(group) => format!("membership of the group {group}"),
-        Access::Owner(_) => "to be its owner".into(),
-        Access::Admins => "to be an admin".into(),
-        Access::User => "to be signed in".into(),
-        Access::Public => "nothing".into(),
-        Access::Unknown(_) => "a valid access rule; the app's author can help".into(),
     }
 }
 

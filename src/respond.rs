@@ -7,6 +7,7 @@ mod audience;
 pub mod body;
 pub mod endpoint;
 mod error_response;
+mod forward_auth;
 mod http_response;
 mod refusal;
 
@@ -22,7 +23,7 @@ use body::ReplyBody;
 use endpoint::{Content, EndpointReply};
 use error_response::{Problem, RETRY_AFTER, add_hints, render};
 pub use http_response::{append_cookies, capitalised, redirect};
-use http_response::{clear_site_data, empty, json, page, raw, script};
+use http_response::{clear_site_data, empty, json, key_set, page, raw, script};
 pub use refusal::{fault, refuse};
 
 /// Back to the same address, after the browser cleared what the last tenant stored.
@@ -64,7 +65,10 @@ pub fn endpoint(
         Content::Page(content) => page(content),
         Content::Script(text) => script(text),
         Content::Json(status, body) => json(status, "application/json", &body),
+        Content::KeySet(keys) => key_set(&keys),
         Content::Empty { frame_ancestor } => empty(frame_ancestor),
+        Content::MayForward { status, permit } => forward_auth::allow(status, &permit),
+        Content::MayNotForward(refused) => forward_auth::refuse(&refused, audience, person, id),
         Content::PodLog(body) => {
             let mut response = raw(StatusCode::OK, body);
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");

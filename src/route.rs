@@ -76,10 +76,14 @@ pub enum Endpoint {
     Renewed,
     /// The script that opens that window.
     RenewScript,
+    /// The public keys that apps verify signed identities with.
+    Jwks,
     /// The log of a pod of an app.
     Logs,
     /// On an app's own host: takes the ticket that the site gave out.
     Enter,
+    /// On every origin: another proxy asks whether it may forward a request.
+    Auth,
 }
 
 impl Endpoint {
@@ -95,8 +99,10 @@ impl Endpoint {
             Endpoint::FrontchannelLogout => "frontchannel_logout",
             Endpoint::Renewed => "renewed",
             Endpoint::RenewScript => "renew_script",
+            Endpoint::Jwks => "jwks",
             Endpoint::Logs => "logs",
             Endpoint::Enter => "enter",
+            Endpoint::Auth => "auth",
         }
     }
 

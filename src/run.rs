@@ -7,16 +7,22 @@
 mod admin_listener;
 pub mod api;
 mod apps;
+mod assertions;
+mod certificates;
 mod context;
 pub mod controllers;
 mod data_threads;
 mod error;
 mod handoff;
+mod hub_proxy;
 mod identity;
+mod installations;
+mod lab_files;
+pub mod labs;
 mod listeners;
 mod running;
 
-use std::{io, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 pub use error::StartError;
 pub use running::Running;
@@ -30,6 +36,7 @@ use crate::{
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
     },
+    identity::assertion::AssertionSigner,
     listener::{metrics::ListenerMetrics, socket_activation::ActivatedSockets},
     model::clock::Clock,
     ops::{
@@ -97,21 +104,38 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
     let handoff_file = settings.session.hand_over.clone();
     let provider = settings.identity;
     let keys = settings.keys;
-    let identity = identity::start(provider, settings.session, &settings.site, &keys, &context)?;
+    let identity = identity::start(
+        provider,
+        settings.session,
+        settings.service_tokens,
+        &settings.site,
+        &keys,
+        &context,
+    )?;
+    let assertions = assertions::start(settings.assertion_keys, &settings.site, &context);
+    let hub_proxy = hub_proxy::start(settings.hub_proxy, &context)?;
     let sources = Sources {
         site: settings.site,
         own: settings.apps,
         arvados: settings.arvados,
         kubernetes: settings.kubernetes,
         response_head: settings.forward.response_head,
+        hub_routes: hub_proxy.as_ref().map(|started| started.routes.clone()),
     };
-    start_own_api(settings.api, &sources, &identity, &context).await?;
+    let own_api = start_own_api(settings.api, &sources, &identity, &context).await?;
+    let further = hub_proxy.as_ref().map(|started| started.address);
+    let further = further.into_iter().chain(own_api).map(|it| it.port());
+    let forward = ForwardSettings {
+        own_ports: sockets.ports()?.into_iter().chain(further).collect(),
+        ..settings.forward
+    };
     let (apps, own_apps) = apps::start(sources, &identity.sessions, &context).await?;
     let metrics = ServerMetrics::register(&context);
     let gateway = Arc::new(build_gateway(GatewayParts {
         identity,
+        assertions,
         apps,
-        forward: settings.forward,
+        forward,
         sign_ins: settings.sign_ins,
         anonymous_use_interval: settings.anonymous_use_interval,
         log,
@@ -129,6 +153,7 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
     Ok(Running {
         address,
         admin,
+        hub_proxy: hub_proxy.map(|started| started.address),
         gateway,
         own_apps,
         handoff,
@@ -137,21 +162,21 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
     })
 }
 
-/// Serves the API in this process, if it is to.
+/// Serves the API in this process, if it is to. Returns its address.
 async fn start_own_api(
     service: Option<ApiService>,
     sources: &Sources,
     identity: &Identity,
     context: &Context,
-) -> Result<(), StartError> {
+) -> Result<Option<SocketAddr>, StartError> {
     let (Some(service), Some(kubernetes), Some(oidc)) =
         (service, &sources.kubernetes, &identity.oidc)
     else {
-        return Ok(());
+        return Ok(None);
     };
     let cluster = Cluster::new(kubernetes.cluster.clone(), context.clock.clone()).await?;
-    serve_api(service, &cluster, oidc.clone(), &context.process).await?;
-    Ok(())
+    let served = serve_api(service, &cluster, oidc.clone(), &context.process).await?;
+    Ok(Some(served.address))
 }
 
 /// Metrics that the gateway and the listeners share.
@@ -182,6 +207,7 @@ impl ServerMetrics {
 /// The parts that all data threads share.
 struct GatewayParts<'c> {
     identity: Identity,
+    assertions: Option<Arc<AssertionSigner>>,
     apps: Apps,
     forward: ForwardSettings,
     sign_ins: NonZeroU32,
@@ -202,6 +228,7 @@ fn build_gateway(parts: GatewayParts<'_>) -> Gateway {
         catalog: parts.apps.catalog,
         rechecks: identity.rechecks,
         callers,
+        assertions: parts.assertions,
         logs: parts.apps.logs,
         sessions: identity.sessions,
         oidc: identity.oidc,

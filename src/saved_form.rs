@@ -289,11 +289,12 @@ impl From<SavedFormPage> for NotSent {
 }
 
 impl SavedForm {
-    /// Whether this caller may send the form to this app.
+    /// Whether this caller may send the form to this app. `is_open`: its address is open to every
+    /// caller.
     ///
     /// # Errors
     /// The page or refusal for the caller instead.
-    pub fn check_sender(&self, caller: &Caller, app: &App) -> Result<(), NotSent> {
+    pub fn check_sender(&self, caller: &Caller, app: &App, is_open: bool) -> Result<(), NotSent> {
         if app.id().as_str() != self.form.app {
             return Err(Reason::BadForm.into());
         }
@@ -302,7 +303,7 @@ impl SavedForm {
                 return Ok(());
             }
             // The app is public by now: callers are not identified, and anyone may send anything.
-            Caller::Anonymous if app.is_open() => return Ok(()),
+            Caller::Anonymous if is_open => return Ok(()),
             Caller::Person { .. } => (
                 StatusCode::UNAUTHORIZED,
                 "Another person is signed in now. Only the person who wrote this may send it.",

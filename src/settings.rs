@@ -10,21 +10,33 @@ mod file;
 pub mod keys;
 pub mod reference;
 mod resolve;
+mod resolve_access;
 mod resolve_api;
 mod resolve_apps;
 mod resolve_arvados;
+mod resolve_assertion_keys;
+mod resolve_bearer;
 mod resolve_controller;
 mod resolve_datasets;
 mod resolve_groups;
 mod resolve_hosts;
+mod resolve_hub_proxy;
 mod resolve_identity;
 mod resolve_idle;
+mod resolve_installations;
 pub(crate) mod resolve_kubernetes;
+mod resolve_lab_callers;
+mod resolve_labs;
 mod resolve_listen;
 mod resolve_pods;
 mod resolve_process;
+mod resolve_served_installs;
+mod resolve_served_labs;
+mod resolve_service_tokens;
 mod resolve_session;
 mod resolve_site;
+mod resolve_store;
+mod resolve_trusted_issuers;
 mod resolve_upstream_tls;
 mod resolve_viewers;
 mod resolved;
@@ -37,7 +49,9 @@ use std::path::Path;
 pub use error::{ConfigError, ConfigErrors};
 pub use resolve_api::{ApiService, ApiSettings};
 pub use resolve_controller::{ControllerSettings, WebhookSettings};
+pub use resolve_labs::{LabStoreSettings, LabsSettings};
 pub use resolved::Settings;
+pub use units::duration as parse_duration;
 
 /// Reads a configuration file and the environment, for a gateway.
 ///
@@ -72,6 +86,18 @@ pub fn load_api(path: &Path) -> Result<ApiSettings, ConfigErrors> {
     })
 }
 
+/// Reads a configuration file and the environment, for `ludgate labs`.
+///
+/// # Errors
+/// All mistakes at once; an unreadable file is one.
+pub fn load_labs(path: &Path) -> Result<LabsSettings, ConfigErrors> {
+    let text = read_file(path)?;
+    let folder = folder_of(path);
+    file::ConfigFile::read(&text, std::env::vars(), |file| {
+        resolve_labs::labs(file, folder)
+    })
+}
+
 /// Reads a configuration text; files named in it are relative to `folder`, variables named
 /// `LUDGATE_<SECTION>__<KEY>` override scalars. The tables of other processes are checked too.
 ///
@@ -86,6 +112,10 @@ pub fn parse(
         if file.has("controller") {
             resolve_controller::applications(file);
             resolve_viewers::viewers(file, folder);
+            resolve_installations::installations(file, folder, None);
+        }
+        if file.has("labs") {
+            resolve_labs::check(file);
         }
         resolve::resolve(file, folder)
     })

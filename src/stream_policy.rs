@@ -2,14 +2,18 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
+use http::Method;
+
 use crate::{
-    authorize::{Denied, Permit, grounds},
+    authorize::{Denied, Grounds, Permit, check_rules},
     caller::Identified,
     cluster::pod_logs::PodOfApp,
+    decide::path_rules::rules_for,
     gateway::Gateway,
     model::{
-        access::Access,
         app::{App, AppKind},
+        destination::is_for_every_user,
+        path_rule::RuleSet,
         principal::Principal,
         secret::Secret,
         vhost::VirtualHost,
@@ -22,6 +26,8 @@ use crate::{
 pub struct Grant<'r> {
     /// The permit.
     pub permit: &'r Permit,
+    /// The method of the request.
+    pub method: &'r Method,
     /// Where the request arrived.
     pub vhost: VirtualHost,
     /// The use of its session.
@@ -57,11 +63,38 @@ pub struct AppStream {
     gateway: Arc<Gateway>,
     app: Arc<App>,
     vhost: VirtualHost,
+    /// What selects the rules, where the app has several. Boxed, because most apps have one.
+    selector: Option<Box<RuleSelector>>,
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
     token_expires: Option<i64>,
     /// The token in `Authorization` that proved the person.
     header_token: Option<Secret>,
+}
+
+/// The parts of a request by which the rules of its app are selected.
+#[derive(Debug)]
+struct RuleSelector {
+    /// The path below the app's root.
+    path: Box<str>,
+    method: Method,
+    /// It was permitted as a CORS preflight.
+    is_preflight: bool,
+}
+
+impl RuleSelector {
+    /// `None` where the app's own rule is for every request.
+    fn new(grant: &Grant<'_>) -> Option<Box<RuleSelector>> {
+        let is_preflight = grant.permit.grounds() == Grounds::Preflight;
+        let is_needed = is_preflight || !grant.permit.app().spec.paths.is_empty();
+        is_needed.then(|| {
+            Box::new(RuleSelector {
+                path: grant.permit.destination().path().into(),
+                method: grant.method.clone(),
+                is_preflight,
+            })
+        })
+    }
 }
 
 impl AppStream {
@@ -72,6 +105,7 @@ impl AppStream {
             gateway,
             app: grant.permit.app().clone(),
             vhost: grant.vhost,
+            selector: RuleSelector::new(&grant),
             usage: grant.usage.cloned(),
             principal: grant.permit.principal().cloned(),
             token_expires: grant.token_expires,
@@ -87,8 +121,22 @@ impl AppStream {
             && Arc::ptr_eq(&self.app, grant.permit.app())
             && self.vhost == grant.vhost
             && self.token_expires == grant.token_expires
+            && self.selector.is_none()
+            && grant.permit.grounds() != Grounds::Preflight
             && self.header_token.is_none()
             && grant.header_token.is_none()
+    }
+
+    /// The rules that apply to the stream by the app's present form. Rules of paths that are newer
+    /// than the stream apply all at once: the app must not be reached around them.
+    fn rules(&self, app: &App) -> RuleSet {
+        match &self.selector {
+            Some(selector) => {
+                let is_free = selector.is_preflight && app.spec.cors_preflight;
+                rules_for(app, &selector.path, &selector.method, is_free)
+            }
+            None => app.spec.paths.all_with_own(),
+        }
     }
 
     fn check_session(&self, usage: &Usage, app: &App) -> Result<(), RevocationReason> {
@@ -99,10 +147,16 @@ impl AppStream {
         // A stream that outlasts the proof has it renewed, as a request would.
         callers.recheck(usage.live());
         let sign_in = usage.live().sign_in();
-        if !callers.is_proof_good(sign_in) && app.spec.access != Access::User {
+        if !callers.is_proof_good(sign_in) && !is_for_every_user(app, self.rules(app)) {
             return Err(RevocationReason::SessionEnded);
         }
-        still_admitted(app, Some(&sign_in.principal()))
+        self.check_access(app, Some(&sign_in.principal()))
+    }
+
+    fn check_access(&self, app: &App, person: Option<&Principal>) -> Result<(), RevocationReason> {
+        check_rules(app, self.rules(app), person)
+            .map(|_| ())
+            .map_err(|_| RevocationReason::NoLongerAllowed)
     }
 }
 
@@ -123,17 +177,11 @@ impl StreamPolicy for AppStream {
             (None, Some(token)) => {
                 let person = gateway.callers.person_of_token(token);
                 let person = person.ok_or(RevocationReason::SessionEnded)?;
-                still_admitted(&app, Some(&person))
+                self.check_access(&app, Some(&person))
             }
-            (None, None) => still_admitted(&app, self.principal.as_deref()),
+            (None, None) => self.check_access(&app, self.principal.as_deref()),
         }
     }
-}
-
-fn still_admitted(app: &App, person: Option<&Principal>) -> Result<(), RevocationReason> {
-    grounds(app, person)
-        .map(|_| ())
-        .map_err(|_| RevocationReason::NoLongerAllowed)
 }
 
 /// The log of a pod: for members of its app's group, independent of the app's access rule.

@@ -19,6 +19,7 @@ tests_of() {
     faketime) echo 'sessions::clock_jumps::' ;;
     http)
       echo 'wire::real_programs::'
+      echo 'access::forward_auth_nginx::'
       echo 'forwarding::forged_headers::a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone'
       echo 'forwarding::forwarded_for::behind_a_real_nginx_a_byte_of_the_client_hides_no_address'
       ;;

@@ -74,9 +74,16 @@ def api():
 
 def call(connection, method, path, body=None, kind="application/json"):
     headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
-    answer = connection.getresponse()
-    text = answer.read()
+    for patience in range(10, -1, -1):
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        # A server with too much to do has the object nevertheless, or takes it the next time.
+        if answer.status == 409 and method == "POST":
+            return {}
+        if answer.status not in (429, 500, 503, 504) or not patience:
+            break
+        time.sleep(1)
     assert answer.status in (200, 201), (answer.status, text)
     return json.loads(text)
 

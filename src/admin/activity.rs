@@ -27,8 +27,11 @@ pub(super) fn list(gateway: &Gateway, uri: &Uri) -> Reply {
             continue;
         };
         let id = app.id().as_str();
-        // A published port is a part of its app.
-        let id = id.split(':').next().unwrap_or(id);
+        let id = match app.id().lab_username() {
+            Some(_) => id,
+            // A published port is a part of its app.
+            None => id.split(':').next().unwrap_or(id),
+        };
         let least = used.entry(id).or_insert(unused);
         *least = unused.min(*least);
     }

@@ -42,11 +42,18 @@ impl Which {
     }
 }
 
-/// The id of an app, or of a viewer.
+/// The id of an app, of a viewer, of an installation, or of a lab.
 fn app_id(text: &str) -> Option<AppId> {
     match text.split_once('/') {
+        Some(("", installation)) => {
+            let (namespace, name) = installation.split_once('/')?;
+            AppId::for_installation(namespace, name)
+        }
         Some((namespace, name)) => AppId::for_viewer(namespace, name),
-        None => AppId::new(text),
+        None => match text.strip_prefix("lab:") {
+            Some(username) => AppId::for_lab(username),
+            None => AppId::new(text),
+        },
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
         app::{App, AppId},
         arrival::Arrival,
         client::Client,
+        destination::Destination,
         principal::Principal,
         secret::Secret,
     },
@@ -30,6 +31,8 @@ pub struct Evidence<'r> {
     pub cookies: Option<&'r Presented<'r>>,
     /// The requested app; `None`: one of our own endpoints.
     pub app: Option<&'r App>,
+    /// The request is permitted to every signed-in person, whatever their groups.
+    pub is_for_every_user: bool,
     /// The client that look-ups are rate-limited for.
     pub client: Client,
     /// Whether an identity provider is configured.
@@ -37,17 +40,18 @@ pub struct Evidence<'r> {
 }
 
 impl<'r> Evidence<'r> {
-    /// The credentials of a request to this app.
+    /// The credentials of a request to this destination.
     pub fn new(
         request: &'r IncomingRequest<'_>,
-        app: Option<&'r App>,
+        destination: Option<&'r Destination>,
         cookies: Option<&'r Presented<'r>>,
     ) -> Evidence<'r> {
         Evidence {
             arrival: &request.arrival,
             authorization: request.authorization(),
             cookies,
-            app,
+            app: destination.map(|destination| &*destination.app),
+            is_for_every_user: destination.is_some_and(Destination::is_for_every_user),
             client: request.client,
             signs_in: request.site().signs_in,
         }

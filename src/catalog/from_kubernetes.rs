@@ -1,5 +1,5 @@
-//! The catalogue of a Kubernetes cluster: `PhApplication` and `PVCViewer` objects, and the ready
-//! pods of their Services.
+//! The catalogue of a Kubernetes cluster: `PhApplication` and `PVCViewer` objects, installed apps,
+//! labs, and the ready pods of their Services.
 //!
 //! The source watches and publishes whole snapshots. Nothing is published before all kinds were
 //! listed once, and an incomplete list changes nothing. During an outage of the API the last state
@@ -8,8 +8,11 @@
 //! Invariant: the access rule in force is always the last one written. Other parts of an invalid
 //! object keep their last valid form.
 
+mod access_annotation;
 pub mod access_template;
 mod application;
+mod installations;
+pub mod labs;
 mod namespace;
 mod ready_pods;
 mod shown_text;
@@ -23,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::api::core::v1::Service;
 use kube::{ResourceExt, api::ApiResource};
 use tokio::{
     sync::{mpsc, watch},
@@ -38,11 +42,14 @@ use crate::{
         Cluster,
         crd::{
             application::{PhApplication, SERVICE_PREFIX},
+            definition::ApplicationDefinition,
+            installation::ApplicationInstallation,
             viewer::{PVCViewer, VIEWER_PREFIX},
         },
         endpoint_slices,
         watch::{ObjectEvent, WatchTarget},
     },
+    installs::releases::workloads::HELM_LABEL,
     model::{
         app::{AppId, AppSpec, AppState, Isolation, PathRewrite, Upstream, UpstreamScheme},
         site::Site,
@@ -51,6 +58,8 @@ use crate::{
 };
 use access_template::{AccessTemplate, NamespaceMetadata};
 use application::PublishedApp;
+use installations::WatchedInstallations;
+use labs::{LabSource, WatchedLabs};
 use namespace::WatchedNamespace;
 use ready_pods::ReadyPods;
 use viewer_apps::ViewerDefaults;
@@ -59,6 +68,9 @@ use viewer_apps::ViewerDefaults;
 const GATHER: Duration = Duration::from_millis(20);
 /// Pause between snapshots, as a multiple of the time that the last one took.
 const REST: u32 = 5;
+/// What is wrong with an annotation for which there are no keys.
+const NO_ASSERTION_KEYS: &str =
+    "its annotation ludgate/assertion has no effect: the gateway has no identity.assertion_keys";
 /// Interval at which the age of the catalogue is measured.
 const AGE_EVERY: Duration = Duration::from_secs(1);
 
@@ -73,19 +85,56 @@ pub struct KubernetesSource {
     namespaces: Vec<WatchedNamespace>,
     /// The access rule of viewers; `None`: they are not served.
     viewers: Option<AccessTemplate>,
+    /// The installed apps; `None`: they are not served.
+    installations: Option<WatchedInstallations>,
+    /// Whether installations of all namespaces are watched.
+    all_installations: bool,
+    /// The labs of all namespaces; `None`: they are not served.
+    labs: Option<WatchedLabs>,
+}
+
+/// The kinds of apps besides PhApplications; those that are `None` are not served.
+#[derive(Default)]
+pub struct ServedKinds {
+    /// The access rule of viewers, which are served below `site.viewers_prefix`.
+    pub viewers: Option<AccessTemplate>,
+    /// Installed apps, which are served below `site.installs_prefix`.
+    pub installations: Option<InstallationScope>,
+    /// Labs, which are served below `site.labs_prefix`.
+    pub labs: Option<LabSource>,
+}
+
+/// Whose installed apps are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstallationScope {
+    /// Those of the namespaces of the source.
+    Namespaces,
+    /// Those of all namespaces.
+    All,
 }
 
 impl KubernetesSource {
-    /// A source for these namespaces, without any list yet. `viewers` is the access rule of
-    /// viewers, which are served below `site.viewers_prefix`.
+    /// A source for these namespaces, without any list yet.
     pub fn new(
         site: Arc<Site>,
         own: watch::Receiver<Vec<AppSpec>>,
         timeout: Duration,
         isolation: Isolation,
         namespaces: &[String],
-        viewers: Option<AccessTemplate>,
+        served: ServedKinds,
     ) -> KubernetesSource {
+        let ServedKinds {
+            viewers,
+            installations,
+            labs,
+        } = served;
+        let all_installations = installations == Some(InstallationScope::All);
+        let installations = installations.map(|scope| {
+            WatchedInstallations::new(match scope {
+                InstallationScope::Namespaces => namespaces.len(),
+                InstallationScope::All => 1,
+            })
+        });
         let namespaces = namespaces
             .iter()
             .map(|name| WatchedNamespace::new(name, viewers.as_ref()))
@@ -97,6 +146,9 @@ impl KubernetesSource {
             isolation,
             namespaces,
             viewers,
+            installations,
+            all_installations,
+            labs: labs.map(WatchedLabs::new),
         }
     }
 
@@ -158,18 +210,45 @@ impl KubernetesSource {
     /// Starts all watches, with one queue for their events.
     fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, ObjectKind, ObjectEvent)> {
         let (sender, events) = mpsc::channel(1);
+        let start = |index: usize, kind: ObjectKind, target: WatchTarget, namespace: &str| {
+            let mut one = cluster.watch(target, namespace);
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while let Some(event) = one.recv().await {
+                    if sender.send((index, kind, event)).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        };
         for (index, namespace) in self.namespaces.iter().enumerate() {
             for (kind, target) in self.targets() {
-                let mut one = cluster.watch(target, namespace.name());
-                let sender = sender.clone();
-                tokio::spawn(async move {
-                    while let Some(event) = one.recv().await {
-                        if sender.send((index, kind, event)).await.is_err() {
-                            return;
-                        }
-                    }
-                });
+                start(index, kind, target, namespace.name());
             }
+        }
+        if self.installations.is_some() {
+            let installations = ApiResource::erase::<ApplicationInstallation>(&());
+            let definitions = ApiResource::erase::<ApplicationDefinition>(&());
+            let definitions = WatchTarget::Everywhere(definitions);
+            start(0, ObjectKind::Definitions, definitions, "");
+            let services = ApiResource::erase::<Service>(&());
+            let label = HELM_LABEL.to_owned();
+            let services = WatchTarget::LabeledEverywhere(services, label.clone());
+            start(0, ObjectKind::ReleaseServices, services, "");
+            let slices = WatchTarget::LabeledSlices(label);
+            start(0, ObjectKind::ReleaseSlices, slices, "");
+            if self.all_installations {
+                let target = WatchTarget::Everywhere(installations);
+                start(0, ObjectKind::Installations, target, "");
+            } else {
+                for (index, namespace) in self.namespaces.iter().enumerate() {
+                    let target = WatchTarget::Kind(installations.clone());
+                    start(index, ObjectKind::Installations, target, namespace.name());
+                }
+            }
+        }
+        if self.labs.is_some() {
+            start(0, ObjectKind::Labs, WatchedLabs::target(), "");
         }
         events
     }
@@ -193,6 +272,17 @@ impl KubernetesSource {
 
     /// Applies an event. Returns whether it may change the snapshot.
     fn apply(&mut self, index: usize, kind: ObjectKind, event: ObjectEvent) -> bool {
+        // Labs are in namespaces that are not listed.
+        if let (ObjectKind::Labs, Some(labs)) = (kind, &mut self.labs) {
+            return labs.apply(event);
+        }
+        match (kind, &mut self.installations) {
+            (ObjectKind::Installations, Some(all)) => return all.apply(index, event),
+            (ObjectKind::Definitions, Some(all)) => return all.apply_definition(event),
+            (ObjectKind::ReleaseServices, Some(all)) => return all.services.apply_service(event),
+            (ObjectKind::ReleaseSlices, Some(all)) => return all.services.apply_slice(event),
+            (_, _) => {}
+        }
         let Some(namespace) = self.namespaces.get_mut(index) else {
             return false;
         };
@@ -223,12 +313,25 @@ impl KubernetesSource {
                 };
                 Some((object.name_any(), metadata))
             }),
+            ObjectKind::Labs
+            | ObjectKind::Installations
+            | ObjectKind::Definitions
+            | ObjectKind::ReleaseServices
+            | ObjectKind::ReleaseSlices => false,
         }
+    }
+
+    /// Whether all kinds were listed at least once.
+    fn is_known(&self) -> bool {
+        let installations = self.installations.as_ref();
+        self.labs.as_ref().is_none_or(WatchedLabs::is_known)
+            && installations.is_none_or(WatchedInstallations::is_known)
+            && self.namespaces.iter().all(WatchedNamespace::is_known)
     }
 
     /// The current snapshot; `None` until all kinds were listed once.
     fn snapshot(&self, before: &Snapshot) -> Option<Snapshot> {
-        if !self.namespaces.iter().all(WatchedNamespace::is_known) {
+        if !self.is_known() {
             return None;
         }
         let mut problems = Vec::new();
@@ -240,7 +343,7 @@ impl KubernetesSource {
             taken.insert(label, "the site, whose host it would have");
         }
         let mut groups = HashMap::new();
-        let pods = ReadyPods::from_namespaces(&self.namespaces);
+        let pods = self.ready_pods();
         for namespace in &self.namespaces {
             let mut of_namespace = HashMap::new();
             for (name, seen) in namespace.apps.sorted() {
@@ -281,11 +384,15 @@ impl KubernetesSource {
                         true,
                     );
                 }
+                if published.assertion && !self.site.signs_assertions {
+                    problem(NO_ASSERTION_KEYS.to_owned(), true);
+                }
                 specs.extend(self.spec(name, published, ready.addresses, namespace.name()));
             }
             groups.insert(namespace.name().into(), of_namespace);
         }
-        // Their ids are no app's, so they take no name of one.
+        // Ids of viewers, installations and labs have forms of their own, so they cannot take an
+        // app's name.
         if let Some(access) = &self.viewers {
             let timeout = self.timeout;
             let defaults = ViewerDefaults { access, timeout };
@@ -294,7 +401,25 @@ impl KubernetesSource {
                 specs.extend(viewers);
             }
         }
+        if let Some(installations) = &self.installations {
+            specs.extend(installations.specs(&pods, self.timeout, &mut problems));
+        }
+        if let Some(labs) = &self.labs {
+            specs.extend(labs.specs(&pods, self.timeout, &mut problems));
+        }
         Some(before.followed_by(specs, problems, groups))
+    }
+
+    /// The pods of all apps, viewers, installed apps and labs.
+    fn ready_pods(&self) -> ReadyPods<'_> {
+        let in_namespaces = self.namespaces.iter().flat_map(|namespace| {
+            let slices = namespace.slices.sorted();
+            slices.map(move |(_, slice)| (namespace.name(), slice))
+        });
+        let installed = self.installations.iter();
+        let installed = installed.flat_map(WatchedInstallations::slices);
+        let labs = self.labs.iter().flat_map(WatchedLabs::slices);
+        ReadyPods::new(in_namespaces.chain(installed).chain(labs))
     }
 
     fn spec(
@@ -322,6 +447,7 @@ impl KubernetesSource {
                 false => PathRewrite::Keep,
             },
             isolation: self.isolation,
+            assertion: published.assertion,
             state,
             message,
             ..AppSpec::new(
@@ -340,6 +466,13 @@ enum ObjectKind {
     Slices,
     Viewers,
     Namespace,
+    Labs,
+    Installations,
+    Definitions,
+    /// Services of releases.
+    ReleaseServices,
+    /// EndpointSlices of these Services.
+    ReleaseSlices,
 }
 
 /// Logs problems that are new; the whole list is at `GET /apps`.

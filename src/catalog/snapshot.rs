@@ -7,7 +7,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::lookup::Lookup;
+use super::{hub_routes::HubRoutes, lookup::Lookup};
 use crate::{
     model::{
         access::GroupName,
@@ -22,11 +22,15 @@ use crate::{
 #[derive(Debug)]
 pub struct Snapshot {
     site: Arc<Site>,
-    /// The apps on paths. Any client can look up ids, but only operators add them, so a fast hash
-    /// without DoS protection is safe.
+    /// The apps on paths. Any client can look up ids, but only operators add apps, and each lab
+    /// needs an account and a namespace, so a fast hash without DoS protection is safe.
     apps: HashMap<AppId, Arc<App>, RandomState>,
     /// The apps and their published ports on hosts.
     hosts: HashMap<HostLabel, Arc<App>, RandomState>,
+    /// The labs among the apps on paths, by username.
+    labs: HashMap<Box<str>, Arc<App>, RandomState>,
+    /// The routes of a hub, which change without a new snapshot.
+    hub_routes: Option<Arc<HubRoutes>>,
     problems: Vec<Problem>,
     /// The group that each object of a cluster belongs to, independent of its access rule: by
     /// namespace, then by name.
@@ -62,6 +66,11 @@ impl Snapshot {
             complete: false,
             ..Snapshot::build(site, specs, None)
         }
+    }
+
+    /// The same snapshot with the routes of a hub. Later snapshots have them too.
+    pub fn with_hub_routes(self, hub_routes: Option<Arc<HubRoutes>>) -> Snapshot {
+        Snapshot { hub_routes, ..self }
     }
 
     /// The next snapshot. An unchanged app keeps its `Arc`, and with it its connections.
@@ -120,7 +129,7 @@ impl Snapshot {
             .filter(|(label, app)| app.id().as_str() != label.as_str())
             .map(|(label, _)| *label)
             .collect();
-        let apps = specs
+        let apps: HashMap<AppId, Arc<App>, RandomState> = specs
             .into_iter()
             .map(|spec| {
                 let own = label_of(&spec.id)
@@ -128,15 +137,28 @@ impl Snapshot {
                 let old = before.and_then(|before| before.apps.get(&spec.id));
                 let same = old.filter(|app| app.spec == spec && app.host == own);
                 let id = spec.id.clone();
-                let hosted = || follows(old, App::hosted(spec, site.mount_of(&id), own));
+                let hosted = || {
+                    let mut app = App::hosted(spec, site.mount_of(&id), own);
+                    // Both addresses of the app lead to one upstream.
+                    if let Some(on_host) = own.and_then(|label| hosts.get(&label)) {
+                        app.upstream_health = on_host.upstream_health.clone();
+                    }
+                    follows(old, app)
+                };
                 let app = same.cloned().unwrap_or_else(hosted);
                 (id, app)
             })
+            .collect();
+        let labs: HashMap<Box<str>, Arc<App>, RandomState> = apps
+            .iter()
+            .filter_map(|(id, app)| Some((id.lab_username()?.into(), app.clone())))
             .collect();
         Snapshot {
             site,
             apps,
             hosts,
+            labs,
+            hub_routes: before.and_then(|before| before.hub_routes.clone()),
             problems: Vec::new(),
             groups: HashMap::new(),
             named: HashSet::new(),
@@ -152,6 +174,16 @@ impl Snapshot {
     /// The app of that id, on its path.
     pub fn find(&self, id: &str) -> Option<&Arc<App>> {
         self.apps.get(id)
+    }
+
+    /// The lab of a person.
+    pub fn lab(&self, username: &str) -> Option<&Arc<App>> {
+        self.labs.get(username)
+    }
+
+    /// The routes of a hub, if one may add them.
+    pub fn hub_routes(&self) -> Option<&HubRoutes> {
+        self.hub_routes.as_deref()
     }
 
     /// The app, or the port of an app, that has this host.
@@ -263,14 +295,16 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// A changed app keeps its load, the time of its last use, and what was learned about its trailing
-/// slash.
+/// A changed app keeps its load, the time of its last use, its health, and what was learned about
+/// its trailing slash. A failure of the old upstream thus ends with the first response of the new
+/// one.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {
             load: old.load.clone(),
             activity: old.activity.clone(),
             trailing_slash: old.trailing_slash.clone(),
+            upstream_health: old.upstream_health.clone(),
             ..app
         }),
         None => Arc::new(app),
@@ -347,5 +381,32 @@ mod tests {
         );
         assert!(snapshot.note_on(whole).is_none());
         assert_eq!(snapshot.ports_of(whole).count(), 2);
+    }
+
+    #[test]
+    fn a_lab_is_an_app_on_its_path_that_is_found_by_its_username() {
+        let mut site = Site::with_default_paths(
+            WebOrigin::new(true, "gw.test", 443),
+            CookieNames::new(true, "c", &[]),
+        );
+        site.apps_domain = Some("svc.test".into());
+        site.labs_prefix = Some("/nb/user".into());
+        let lab = AppSpec {
+            id: AppId::for_lab("rachel").expect("an id"),
+            ..spec("rachel", &[])
+        };
+        let snapshot = Snapshot::new(Arc::new(site), [lab, spec("bob", &[])]);
+        let found = snapshot.lab("rachel").expect("a lab");
+        assert_eq!(&*found.mount, "/nb/user/rachel");
+        assert!(found.host.is_none(), "it has no host of its own");
+        assert!(
+            snapshot
+                .find("lab:rachel")
+                .is_some_and(|app| Arc::ptr_eq(app, found))
+        );
+        assert!(snapshot.find("rachel").is_none());
+        assert!(snapshot.lab("bob").is_none(), "an app is no lab");
+        let next = snapshot.followed_by([spec("bob", &[])], Vec::new(), HashMap::new());
+        assert!(next.lab("rachel").is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! `ludgate apps`: apps of a site, for people in a terminal and for scripts.
 
 mod changes;
-mod output;
-mod session;
+pub(super) mod output;
+pub(super) mod session;
 mod watch;
 
 use std::io::{self, Write};
@@ -147,7 +147,8 @@ async fn print_log(args: &LogsArgs) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+/// Whether the reader of standard output has closed it.
+pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

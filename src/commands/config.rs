@@ -1,6 +1,9 @@
-//! `ludgate config check|print|reference`.
+//! `ludgate config check|print|reference|import-oauth2-proxy`.
 
-use super::exit_code::{BAD_CONFIGURATION, DONE};
+use super::{
+    exit_code::{BAD_CONFIGURATION, DONE},
+    import_oauth2_proxy,
+};
 use crate::{
     cli::ConfigCommand,
     settings::{self, reference},
@@ -30,5 +33,6 @@ pub fn run(command: &ConfigCommand) -> u8 {
             print!("{}", reference::markdown());
             DONE
         }
+        ConfigCommand::ImportOauth2Proxy(args) => import_oauth2_proxy::run(args),
     }
 }

@@ -1,17 +1,13 @@
 //! `ludgate controller`: the controllers, until a signal.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    path::Path,
-    process,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 
 use super::{
     exit_code::{BAD_CONFIGURATION, DONE, FAILED},
     file_reload::FileReload,
+    lease_identity::lease_identity,
     signals::{ProcessSignal, Signals},
 };
 use crate::{
@@ -49,7 +45,7 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut signals = Signals::register().context("cannot wait for signals")?;
         let mut reload = FileReload::new(config);
-        let running = start_controllers(settings, identity()).await?;
+        let running = start_controllers(settings, lease_identity()).await?;
         let status = &running.process.configuration;
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {
@@ -68,14 +64,6 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
         running.process.drain.stop(STOP_DEADLINE).await;
         Ok(())
     })
-}
-
-/// Names this process in the lease: the pod, and a number that no other process has. A restarted
-/// container waits until the lease of its predecessor expires.
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ludgate".to_owned());
-    // Each `RandomState` has its own key.
-    format!("{host}_{:016x}", RandomState::new().hash_one(process::id()))
 }
 
 /// Groups, instance types and settings of the controllers change without a restart.

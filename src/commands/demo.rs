@@ -59,6 +59,9 @@ pub fn run(args: &cli::DemoArgs) -> u8 {
                     StartError::Listen(ListenError::System { .. } | ListenError::Unclaimed(_))
                     | StartError::Trust(_)
                     | StartError::Kubernetes(_)
+                    | StartError::Registry(_)
+                    | StartError::Helm(_)
+                    | StartError::ServiceTokens(_)
                     | StartError::System(_),
                 )
                 | None => FAILED,

@@ -1,12 +1,15 @@
 //! `ludgate explain`: what a request would get, by the functions that a request runs through.
 
+mod connect;
+mod live_person;
+mod rules;
 mod sources;
 
 use std::{net::Ipv4Addr, sync::Arc};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
-use super::exit_code::{BAD_CONFIGURATION, DONE};
+use super::exit_code::{BAD_CONFIGURATION, DONE, FAILED};
 use crate::{
     authorize::Permit,
     caller::Identified,
@@ -16,19 +19,24 @@ use crate::{
     },
     cli::{ExplainArgs, RequestKind},
     decide::{self, Decision, Target, head::Ingress, labels::DecisionLabel},
+    forward::ForwardSettings,
     incoming::IncomingRequest,
     model::{
-        access::GroupName,
-        app::AppState,
+        access::{
+            GroupName,
+            clause::{ClaimPointer, ClaimTest},
+        },
+        app::{App, AppId, AppState},
         arrival::Arrival,
         caller::{Caller, Credential},
         client::Client,
+        known_claims::{KnownClaim, KnownClaims},
         principal::{PersonClaims, Principal},
         site::Site,
         vhost::VirtualHost,
     },
     ops::logging,
-    route::{Route, host::parse_label, path::route},
+    route::{Route, host::parse_label, path},
     settings,
 };
 use sources::{Lookups, of_cluster};
@@ -46,6 +54,8 @@ pub fn run(args: &ExplainArgs) -> u8 {
     let identity = settings.identity.as_ref();
     let admin_groups = identity.map(|identity| identity.admin_groups.clone());
     let admin_groups = admin_groups.unwrap_or_default();
+    let kept_claims = identity.map(|identity| identity.claims.clone());
+    let kept_claims = kept_claims.unwrap_or_default();
     let timeout = settings.forward.response_head;
     let arvados = settings.arvados.as_ref();
     let lookups = arvados.map(|arvados| Lookups::new(arvados, timeout));
@@ -68,15 +78,51 @@ pub fn run(args: &ExplainArgs) -> u8 {
     if let Some(Err(error)) = &lookups {
         eprintln!("arvados: {error:#}");
     }
-    let caller = caller(args, &admin_groups);
+    let person = match person(args) {
+        Ok(person) => person,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return FAILED;
+        }
+    };
+    let caller = match caller(args, person, &admin_groups, &kept_claims) {
+        Ok(caller) => caller,
+        Err(what) => {
+            eprintln!("{what}");
+            return BAD_CONFIGURATION;
+        }
+    };
     let look_up = |arrival: &mut Arrival| match &lookups {
         Some(Ok(lookups)) => lookups.look_up(arrival, &snapshot),
         // Without the source nothing is known of apps that cannot be listed.
         Some(Err(_)) => Lookup::Unavailable,
         None => snapshot.at(&arrival.vhost),
     };
-    print!("{}", explain(&parts, caller, &snapshot, look_up).text);
-    DONE
+    let explanation = explain(&parts, caller, &snapshot, look_up);
+    print!("{}", explanation.text);
+    if args.connect {
+        try_connection(&explanation, settings.forward)
+    } else {
+        DONE
+    }
+}
+
+/// Connects to the app that the request reaches, and returns the exit code.
+fn try_connection(explanation: &Explanation, settings: ForwardSettings) -> u8 {
+    let Some(app) = &explanation.app else {
+        println!("connect   not tried: the request reaches no app");
+        return DONE;
+    };
+    match connect::connect(app, settings) {
+        Ok(attempt) => {
+            print!("{}", attempt.text);
+            if attempt.is_connected { DONE } else { FAILED }
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            FAILED
+        }
+    }
 }
 
 /// The decision for a request, explained.
@@ -87,6 +133,8 @@ pub struct Explanation {
     pub reason: &'static str,
     /// The status of the answer, where the decision alone determines it.
     pub status: Option<u16>,
+    /// The app that the request reaches.
+    pub app: Option<Arc<App>>,
     /// The steps, a line each.
     pub text: String,
 }
@@ -102,13 +150,17 @@ pub fn explain(
     text += &origin(parts, snapshot.site());
     let handled = handle(parts, caller, snapshot, look_up, &mut text);
     let (decision, reason, status, answer) = match &handled {
-        Ok(permit) => (
-            DecisionLabel::Allow,
-            permit.grounds().as_str(),
-            None,
-            forwarded(permit),
-        ),
+        Ok(permit) => {
+            text += &rules::admitted_by(permit);
+            (
+                DecisionLabel::Allow,
+                permit.grounds().as_str(),
+                None,
+                forwarded(permit),
+            )
+        }
         Err(decision) => {
+            text += &rules::denied_by(decision);
             let hidden = hidden(decision);
             let shown = hidden.as_ref().unwrap_or(decision);
             (
@@ -119,12 +171,14 @@ pub fn explain(
             )
         }
     };
+    let app = handled.as_ref().ok().map(|permit| permit.app().clone());
     let decision = decision.as_str();
     text += &format!("decision  {decision} ({reason})\nanswer    {answer}\n");
     Explanation {
         decision,
         reason,
         status,
+        app,
         text,
     }
 }
@@ -185,18 +239,29 @@ fn origin(parts: &Parts, site: &Site) -> String {
 
 fn routed(arrival: &Arrival, snapshot: &Snapshot) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
-    let route = route(arrival.target.path(), snapshot.site());
-    text += &match &arrival.vhost {
-        VirtualHost::Site => format!("route     {route}\n"),
-        VirtualHost::Host(label) => format!("route     host {label}: {}\n", parse_label(label)),
-        VirtualHost::Port(port) => format!("route     port {port}\n"),
+    let route = path::route(arrival.target.path(), snapshot.site());
+    let lab = path::lab(arrival.target.path(), snapshot.site())
+        .and_then(|lab| AppId::for_lab(lab.username));
+    let is_running = lab
+        .as_ref()
+        .is_some_and(|id| snapshot.find(id.as_str()).is_some());
+    text += &match (&arrival.vhost, &lab) {
+        (VirtualHost::Site, Some(id)) if is_running => format!("route     {id}\n"),
+        (VirtualHost::Site, Some(id)) => format!("route     {id} does not run; {route}\n"),
+        (VirtualHost::Site, None) => format!("route     {route}\n"),
+        (VirtualHost::Host(label), _) => {
+            format!("route     host {label}: {}\n", parse_label(label))
+        }
+        (VirtualHost::Port(port), _) => format!("route     port {port}\n"),
     };
     let asked_for = match (route, &arrival.vhost) {
         (Route::App { id, .. } | Route::AppWithoutSlash { id }, VirtualHost::Site) => Some(id),
         (_, VirtualHost::Host(label)) => Some(label.as_str()),
         (_, VirtualHost::Site | VirtualHost::Port(_)) => None,
     };
-    let is_asked_for = |problem: &&Problem| Some(&*problem.id) == asked_for;
+    let is_asked_for = |problem: &&Problem| {
+        Some(&*problem.id) == asked_for || lab.as_ref().is_some_and(|id| problem.id == id.as_str())
+    };
     for problem in snapshot.problems().iter().filter(is_asked_for) {
         let Problem {
             object, what, kept, ..
@@ -214,7 +279,10 @@ fn routed(arrival: &Arrival, snapshot: &Snapshot) -> String {
 fn found(target: &Target, caller: &Caller) -> String {
     let app = &target.destination.app;
     let mut text = format!("app       {} at {}\n", app.id(), app.spec.upstream);
-    text += &format!("access    {}\n", app.spec.access);
+    text += &rules::applied(
+        &target.destination,
+        caller.principal().map(|person| &**person),
+    );
     if app.spec.state != AppState::Running {
         let why = app.spec.message.as_deref().unwrap_or("no reason given");
         // On one line, even if the author's text has line breaks.
@@ -222,7 +290,9 @@ fn found(target: &Target, caller: &Caller) -> String {
         text += &format!("state     {}: {why}\n", app.spec.state.as_str());
     }
     text += &match caller.principal() {
-        _ if app.is_open() => "caller    not identified: the app is open to everyone\n".to_owned(),
+        _ if target.destination.is_open() => {
+            "caller    not identified: the request needs no person\n".to_owned()
+        }
         None => "caller    not signed in\n".to_owned(),
         Some(person) => {
             let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
@@ -263,23 +333,78 @@ fn answer(decision: &Decision) -> String {
     }
 }
 
-fn caller(args: &ExplainArgs, admin_groups: &[GroupName]) -> Caller {
-    let Some(user) = &args.user else {
-        return Caller::Anonymous;
-    };
-    let claims = PersonClaims {
+/// The signed-in person of a request.
+struct GivenPerson {
+    subject: String,
+    groups: Vec<String>,
+}
+
+/// The person of the arguments, or a person with the groups that a running gateway knows. `None`:
+/// the request is anonymous.
+///
+/// # Errors
+/// The gateway does not name the person's groups.
+fn person(args: &ExplainArgs) -> anyhow::Result<Option<GivenPerson>> {
+    if let (Some(admin), Some(subject), Some(token_file)) =
+        (&args.admin, &args.subject, &args.admin_token_file)
+    {
+        return Ok(Some(GivenPerson {
+            groups: live_person::groups(admin, token_file, subject)?,
+            subject: subject.clone(),
+        }));
+    }
+    Ok(args.user.as_ref().map(|user| GivenPerson {
         subject: user.clone(),
-        groups: args
-            .groups
+        groups: args.groups.clone(),
+    }))
+}
+
+/// The caller that the arguments describe, with a value or none for each claim that is kept.
+///
+/// # Errors
+/// Which argument is not valid.
+fn caller(
+    args: &ExplainArgs,
+    person: Option<GivenPerson>,
+    admin_groups: &[GroupName],
+    kept_claims: &[ClaimPointer],
+) -> Result<Caller, String> {
+    let Some(GivenPerson { subject, groups }) = person else {
+        return Ok(Caller::Anonymous);
+    };
+    let mut given = Vec::new();
+    for text in &args.claims {
+        let claim = ClaimTest::parse(text);
+        let claim = claim.ok_or_else(|| format!("{text:?} is no <JSON pointer>=<value>"))?;
+        if !kept_claims.contains(&claim.pointer) {
+            return Err(format!("identity.claims lacks {}", claim.pointer));
+        }
+        given.push(claim);
+    }
+    let known = kept_claims.iter().map(|pointer| KnownClaim {
+        pointer: pointer.clone(),
+        values: given
+            .iter()
+            .filter(|claim| claim.pointer == *pointer)
+            .map(|claim| claim.value.clone())
+            .collect(),
+    });
+    let claims = PersonClaims {
+        preferred_username: Some(subject.clone()),
+        subject,
+        email: args.email.clone(),
+        is_email_verified: true,
+        groups: groups
             .iter()
             .filter_map(|group| GroupName::new(group))
             .collect(),
+        claims: KnownClaims::new(known.collect()),
         ..PersonClaims::default()
     };
-    Caller::Person {
+    Ok(Caller::Person {
         principal: Arc::new(Principal::new(claims, admin_groups)),
         credential: Credential::Cookie,
-    }
+    })
 }
 
 /// The request that a browser or a program would send.

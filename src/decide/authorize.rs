@@ -44,10 +44,14 @@ pub fn authorize(
     check_state(permit)
 }
 
-/// Checks the access rule alone. A refusal that a planted cookie may have caused counts as
-/// anonymous: pages below the same domain can set a token for all hosts, and must not lock users
-/// out. The person is then asked to sign in, and the session of that sign-in takes precedence.
-fn admit(
+/// Checks the access rule alone, whatever the app's state. A refusal that a planted cookie may have
+/// caused counts as anonymous: pages below the same domain can set a token for all hosts, and must
+/// not lock users out. The person is then asked to sign in, and the session of that sign-in takes
+/// precedence.
+///
+/// # Errors
+/// What the caller gets instead of the app.
+pub fn admit(
     destination: Destination,
     caller: &Identified,
     arrival: &Arrival,
@@ -71,7 +75,7 @@ pub fn check_access(
     caller: &Caller,
     destination: Destination,
 ) -> Result<Permit, Decision> {
-    if destination.app.is_open() {
+    if destination.is_open() {
         return apply_rule(arrival, None, destination);
     }
     match caller {
@@ -90,8 +94,7 @@ pub fn check_access(
 }
 
 fn refuse<T>(reason: Reason, destination: Destination) -> Result<T, Decision> {
-    let app = Some(destination.app);
-    Err(Refusal { reason, app }.into())
+    Err(Refusal::at(destination.app, reason).into())
 }
 
 fn apply_rule(
@@ -99,22 +102,26 @@ fn apply_rule(
     person: Option<&Arc<Principal>>,
     destination: Destination,
 ) -> Result<Permit, Decision> {
-    let (destination, denied) = match authorize::authorize(destination, person) {
+    let (destination, denial) = match authorize::authorize(destination, person) {
         Ok(permit) => return Ok(permit),
         Err(refused) => refused,
     };
     let refusal = Refusal {
-        reason: Reason::Denied(denied),
-        app: Some(destination.app.clone()),
+        rule: denial.rule,
+        ..Refusal::at(destination.app.clone(), Reason::Denied(denial.denied))
     };
-    Err(match denied {
+    Err(match denial.denied {
         Denied::Anonymous if arrival.class == RequestClass::Navigation => Decision::SignIn {
             return_to: destination.public_target().as_str().to_owned(),
         },
         Denied::Anonymous if arrival.sends_form => Decision::SaveForm(refusal),
-        Denied::Anonymous | Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess => {
-            Decision::Refuse(refusal)
-        }
+        Denied::Anonymous
+        | Denied::NotInGroup
+        | Denied::NotOwner
+        | Denied::OtherIssuer
+        | Denied::NotAdmitted(_)
+        | Denied::Excluded(_)
+        | Denied::UnknownAccess => Decision::Refuse(refusal),
     })
 }
 
@@ -129,6 +136,5 @@ fn check_state(permit: Permit) -> Result<Permit, Decision> {
         AppState::Failed => Reason::Failed,
         AppState::Ended => Reason::Ended,
     };
-    let app = Some(permit.app().clone());
-    Err(Refusal { reason, app }.into())
+    Err(Refusal::at(permit.app().clone(), reason).into())
 }

@@ -13,7 +13,7 @@ use crate::{
     authorize::{Denied, Grounds, Permit},
     forward::fault::Fault,
     incoming::Malformed,
-    model::app::App,
+    model::{app::App, path_rule::RuleIndex},
     route::Endpoint,
 };
 
@@ -82,12 +82,26 @@ pub struct Refusal {
     pub reason: Reason,
     /// The requested app, once it is known.
     pub app: Option<Arc<App>>,
+    /// The rule of the app that denies access.
+    pub rule: RuleIndex,
 }
 
 impl Refusal {
     /// A refusal that names no app.
     pub fn new(reason: Reason) -> Refusal {
-        Refusal { reason, app: None }
+        Refusal {
+            reason,
+            app: None,
+            rule: RuleIndex::OWN,
+        }
+    }
+
+    /// A refusal of a request to this app.
+    pub fn at(app: Arc<App>, reason: Reason) -> Refusal {
+        Refusal {
+            app: Some(app),
+            ..Refusal::new(reason)
+        }
     }
 }
 
@@ -223,6 +237,8 @@ impl Refusal {
             | Reason::Failed
             | Reason::Ended
             | Reason::BadTicket
+            | Reason::UntrustedProxy
+            | Reason::UnknownTarget
             | Reason::Denied(_) => DecisionLabel::Deny,
         }
     }

@@ -7,12 +7,17 @@ use http::{Method, StatusCode};
 use super::{
     decision::{Decision, Redirect, Refusal},
     labels::RedirectReason,
+    path_rules::with_rules,
     reason::Reason,
     target::Target,
     tenant::{self, TenantCookie},
 };
 use crate::{
-    catalog::{lookup::Lookup, snapshot::Snapshot},
+    catalog::{
+        hub_routes::{HubLookup, HubRoutes},
+        lookup::Lookup,
+        snapshot::Snapshot,
+    },
     incoming::{IncomingRequest, Malformed, path},
     model::{
         app::{App, AppKind, Isolation},
@@ -23,7 +28,7 @@ use crate::{
     },
     route::{
         Endpoint, Route,
-        path::{on_host, route},
+        path::{below, lab, on_host, route},
     },
 };
 
@@ -64,9 +69,7 @@ pub fn check_tenant(target: Target, arrival: &Arrival) -> Result<Target, Decisio
             if tenant::can_be_repeated(arrival) {
                 Err(Decision::ForgetTenant { app, cookie })
             } else {
-                let reason = Reason::OtherTenant;
-                let app = Some(app);
-                Err(Refusal { reason, app }.into())
+                Err(Refusal::at(app, Reason::OtherTenant).into())
             }
         }
         TenantCookie::Unchanged | TenantCookie::First(_) | TenantCookie::Changed(_) => Ok(target),
@@ -91,14 +94,15 @@ pub fn destination(
     snapshot: &Snapshot,
     lookup: &Lookup,
 ) -> Result<Destination, Decision> {
-    match lookup {
+    let found = match lookup {
         Lookup::Site => on_the_site(arrival, snapshot),
-        Lookup::App(app) => on_its_host(arrival, app),
+        Lookup::App(app) => on_its_host(arrival, app, snapshot.site()),
         Lookup::Unknown => refuse(absent(snapshot)),
         Lookup::Malformed => refuse(Reason::Malformed(Malformed::Host)),
         Lookup::Unassigned => refuse(Reason::Unassigned),
         Lookup::Unavailable => refuse(Reason::CatalogUnavailable),
-    }
+    };
+    found.map(|destination| with_rules(destination, arrival))
 }
 
 fn refuse<T>(reason: Reason) -> Result<T, Decision> {
@@ -123,8 +127,14 @@ fn absent(snapshot: &Snapshot) -> Reason {
     }
 }
 
-fn on_its_host(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decision> {
+fn on_its_host(arrival: &Arrival, app: &Arc<App>, site: &Site) -> Result<Destination, Decision> {
     let path = arrival.target.path();
+    // The host of a hub must not lead to labs around their rule.
+    if let Some(labs) = site.labs_prefix.as_deref()
+        && (below(path, labs).is_some() || path::may_be_read_below(path, labs))
+    {
+        return refuse(Reason::NotFound);
+    }
     match on_host(path) {
         Some(Route::Endpoint(endpoint)) => to_endpoint(endpoint, arrival),
         Some(_) => refuse(Reason::NotFound),
@@ -138,19 +148,34 @@ fn on_its_host(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decisio
 fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Decision> {
     let site = snapshot.site();
     let path = arrival.target.path();
+    // Nor for a hub: its proxy may decode the path, and find the lab of another person.
+    if let Some(labs) = site.labs_prefix.as_deref()
+        && path::may_be_read_below(path, labs)
+    {
+        return refuse(Reason::Malformed(Malformed::Path));
+    }
+    if let Some(lab) = lab(path, site) {
+        match (snapshot.lab(lab.username), lab.root) {
+            (Some(app), Some(root)) => return on_its_path(arrival, app, root, site),
+            (Some(app), None) => return without_slash(arrival, app),
+            // A lab that is not listed yet must not be taken for one that ended.
+            (None, _) if !snapshot.is_complete() => return refuse(Reason::CatalogUnavailable),
+            (None, Some(root)) => path::check_below_root(&path[root + 1..])?,
+            (None, None) => {}
+        }
+    }
+    if let Some(hub) = snapshot.hub_routes()
+        && let Some(found) = at_hub(arrival, hub)
+    {
+        return found;
+    }
     match route(path, site) {
         Route::App { id, root } => match snapshot.find(id) {
             Some(app) => on_its_path(arrival, app, root, site),
             None => refuse(absent(snapshot)),
         },
         Route::AppWithoutSlash { id } => match snapshot.find(id) {
-            Some(app) if app.serves_bare_path() && app.spec.isolation == Isolation::Path => {
-                Ok(Destination::bare(app.clone(), arrival.target.clone()))
-            }
-            Some(app) => redirect(
-                StatusCode::PERMANENT_REDIRECT,
-                with_query(&format!("{}/", app.mount), arrival),
-            ),
+            Some(app) => without_slash(arrival, app),
             None => refuse(absent(snapshot)),
         },
         Route::Launcher => match arrival.method {
@@ -176,6 +201,34 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, De
         Route::NotAnId => refuse(Reason::UnknownApp),
         Route::Nowhere => refuse(Reason::NotFound),
     }
+}
+
+/// The route of a hub; `None`: the path is not below its prefix.
+fn at_hub(arrival: &Arrival, hub: &HubRoutes) -> Option<Result<Destination, Decision>> {
+    let path = arrival.target.path();
+    Some(match hub.find(path) {
+        HubLookup::Elsewhere => return None,
+        // After a restart, until the hub has added its routes again.
+        HubLookup::NoRoutes => refuse(Reason::CatalogUnavailable),
+        HubLookup::NoMatch => refuse(Reason::NotFound),
+        HubLookup::Route { app, end } if end == path.len() => {
+            Ok(Destination::bare(app, arrival.target.clone()))
+        }
+        HubLookup::Route { app, end } => path::check_below_root(&path[end + 1..])
+            .map(|()| Destination::new(app, arrival.target.clone(), end))
+            .map_err(Decision::from),
+    })
+}
+
+/// The mount of an app, without a slash at the end.
+fn without_slash(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decision> {
+    if app.serves_bare_path() && app.spec.isolation == Isolation::Path {
+        return Ok(Destination::bare(app.clone(), arrival.target.clone()));
+    }
+    redirect(
+        StatusCode::PERMANENT_REDIRECT,
+        with_query(&format!("{}/", app.mount), arrival),
+    )
 }
 
 fn on_its_path(
@@ -209,12 +262,15 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         | Endpoint::SignIn
         | Endpoint::Userinfo
         | Endpoint::Renewed
-        | Endpoint::RenewScript => reads,
+        | Endpoint::RenewScript
+        | Endpoint::Jwks => reads,
         Endpoint::SignOut => reads || method == Method::POST,
         Endpoint::BackchannelLogout => method == Method::POST,
         Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
         // A ticket works once, so a HEAD would waste it.
         Endpoint::Enter => method == Method::GET,
+        // Some proxies send the method of the request that they ask about.
+        Endpoint::Auth => true,
     };
     if takes {
         Err(Decision::Endpoint(endpoint))

@@ -49,6 +49,10 @@ pub enum Reason {
     Ended,
     /// A ticket that is spent, expired, revoked, or for another origin or browser.
     BadTicket,
+    /// Only trusted proxies may ask about the requests of others.
+    UntrustedProxy,
+    /// A proxy asks about a request that is for no app, or does not say which one it means.
+    UnknownTarget,
     /// The access rule denies access.
     Denied(Denied),
 }
@@ -73,9 +77,16 @@ impl Reason {
             | Reason::Failed => StatusCode::SERVICE_UNAVAILABLE,
             Reason::Unassigned | Reason::OtherTenant | Reason::Ended => StatusCode::GONE,
             Reason::ForeignOrigin
-            | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {
-                StatusCode::FORBIDDEN
-            }
+            | Reason::UntrustedProxy
+            | Reason::UnknownTarget
+            | Reason::Denied(
+                Denied::NotInGroup
+                | Denied::NotOwner
+                | Denied::OtherIssuer
+                | Denied::NotAdmitted(_)
+                | Denied::Excluded(_)
+                | Denied::UnknownAccess,
+            ) => StatusCode::FORBIDDEN,
         }
     }
 
@@ -103,9 +114,14 @@ impl Reason {
             Reason::Failed => "failed",
             Reason::Ended => "ended",
             Reason::BadTicket => "bad_ticket",
+            Reason::UntrustedProxy => "untrusted_proxy",
+            Reason::UnknownTarget => "unknown_target",
             Reason::Denied(Denied::Anonymous) => "anonymous",
             Reason::Denied(Denied::NotInGroup) => "not_in_group",
             Reason::Denied(Denied::NotOwner) => "not_owner",
+            Reason::Denied(Denied::OtherIssuer) => "other_issuer",
+            Reason::Denied(Denied::NotAdmitted(_)) => "not_admitted",
+            Reason::Denied(Denied::Excluded(_)) => "excluded",
             Reason::Denied(Denied::UnknownAccess) => "unknown_access",
         }
     }
@@ -136,9 +152,18 @@ impl Reason {
             Reason::Failed => "The owner of the app can find the cause in its status and logs.".into(),
             Reason::Ended => "The app that ran here has ended.".into(),
             Reason::BadTicket => "A link like this works once. Open the app again.".into(),
+            Reason::UntrustedProxy => {
+                "Only proxies that are configured as trusted may use this address.".into()
+            }
+            Reason::UnknownTarget => "There is no app at the address that you asked for.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
             Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),
             Reason::Denied(Denied::NotOwner) => "This app belongs to another person.".into(),
+            Reason::Denied(Denied::OtherIssuer) => "This app is for people who sign in here.".into(),
+            Reason::Denied(Denied::NotAdmitted(_)) => "This app is for other people.".into(),
+            Reason::Denied(Denied::Excluded(_)) => {
+                "The access rule of this app excludes you.".into()
+            }
             Reason::Denied(Denied::UnknownAccess) => {
                 "The access rule of this app is not valid, so access is denied.".into()
             }

@@ -40,12 +40,29 @@ pub struct EndpointCall<'r, 'h> {
     pub streams: &'r Rc<Streams>,
     /// Revokes a long-lived answer.
     pub revocation: &'r Rc<Revocation>,
+    /// Whether its peer is one of our own proxies.
+    pub is_from_trusted_proxy: bool,
 }
 
 impl<'r> EndpointCall<'r, '_> {
     /// The site.
     pub fn site(&self) -> &'r Site {
         self.snapshot.site()
+    }
+
+    /// The same call for another request.
+    pub(super) fn about<'s, 'i>(&self, request: &'s IncomingRequest<'i>) -> EndpointCall<'s, 'i>
+    where
+        'r: 's,
+    {
+        EndpointCall {
+            gateway: self.gateway,
+            snapshot: self.snapshot,
+            request,
+            streams: self.streams,
+            revocation: self.revocation,
+            is_from_trusted_proxy: self.is_from_trusted_proxy,
+        }
     }
 
     /// Whether another site's page sent the request: cookies on it do not count.

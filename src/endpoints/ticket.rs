@@ -61,27 +61,51 @@ pub(super) fn bind(call: EndpointCall<'_, '_>) -> Result<Bind, NoRandomness> {
     Ok(Bind { value, line })
 }
 
-/// On an app's host: sends an anonymous person, who opens a page there, to the site to sign in.
-pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
+/// Where an anonymous person, who opens a page on an app's host, begins to sign in.
+pub(super) struct SignInAddress {
+    /// The address on the site.
+    pub(super) location: String,
+    /// Binds the ticket to the browser; `None`: it has such a cookie.
+    pub(super) bind: Option<HeaderValue>,
+}
+
+/// Where an anonymous person begins to sign in who opens this target on the request's host.
+///
+/// # Errors
+/// Why that is not possible.
+pub(super) fn sign_in_address(
+    call: EndpointCall<'_, '_>,
+    target: &str,
+) -> Result<SignInAddress, Reason> {
     let site = call.site();
     if call.gateway.oidc.is_none() {
         // Signing in is not possible there; a page that says what is needed helps more.
-        return EndpointReply::refuse(Reason::Denied(Denied::Anonymous));
+        return Err(Reason::Denied(Denied::Anonymous));
     }
-    let Ok(bind) = bind(call) else {
-        return EndpointReply::refuse(Reason::Unverifiable);
-    };
+    let bind = bind(call).map_err(|_| Reason::Unverifiable)?;
     let vhost = &call.request.arrival.vhost;
     let back = return_to::address(vhost, target, site);
     let start = site.url(&VirtualHost::Site, &pages::start(site, &back));
     let hash = BindHash::from_cookie(bind.value.as_bytes());
-    let location = format!("{start}&bind={}", hash.as_str());
-    let reply = EndpointReply::redirect(StatusCode::FOUND, location).with_cookie(bind.line);
+    Ok(SignInAddress {
+        location: format!("{start}&bind={}", hash.as_str()),
+        bind: bind.line,
+    })
+}
+
+/// On an app's host: sends an anonymous person, who opens a page there, to the site to sign in.
+pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
+    let SignInAddress { location, bind } = match sign_in_address(call, target) {
+        Ok(address) => address,
+        Err(reason) => return EndpointReply::refuse(reason),
+    };
+    let reply = EndpointReply::redirect(StatusCode::FOUND, location).with_cookie(bind);
     if call.request.cookies_or_none().app.is_empty() {
         return reply;
     }
     // The cookie of an expired session is removed here: the site cannot remove it.
-    let name = site.cookies.app_at(vhost);
+    let site = call.site();
+    let name = site.cookies.app_at(&call.request.arrival.vhost);
     reply.with_cookie(cookie::clear(&name, "/", site.origin.secure))
 }
 
@@ -105,7 +129,10 @@ pub(super) async fn give(
     };
     let app = permit.app().clone();
     let now = gateway.clock.now();
-    let reply = if permit.principal().is_none() {
+    // A window that renews a session of an app with open paths needs one, whatever its first page
+    // needs. A session grants nothing.
+    let renews = target == RENEWED && !app.spec.paths.is_empty();
+    let reply = if permit.principal().is_none() && !renews {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
     } else {
         gateway

@@ -7,7 +7,7 @@
 use std::{error::Error as StdError, sync::Arc};
 
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, Error, OtherError,
+    AlertDescription, CertificateError, ClientConfig, Error, InvalidMessage, OtherError,
     client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -146,7 +146,13 @@ pub enum UpstreamTlsFailure {
     Key,
     /// The app requires a client certificate, or another one than ours.
     OurCertificate,
-    /// Anything else: an expired certificate, no common version, no TLS at all.
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is not valid yet.
+    NotYetValid,
+    /// The app answers with other bytes than TLS, such as plain HTTP.
+    NotTls,
+    /// Anything else, such as no common version.
     Handshake,
 }
 
@@ -174,9 +180,30 @@ impl UpstreamTlsFailure {
                 UpstreamTlsFailure::Handshake
             };
         }
+        // The first byte of a record that is none of TLS (RFC 8446 section 5.1).
+        if matches!(
+            error,
+            Error::InvalidMessage(
+                InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion
+            )
+        ) {
+            return UpstreamTlsFailure::NotTls;
+        }
         let Error::InvalidCertificate(why) = error else {
             return UpstreamTlsFailure::Handshake;
         };
+        if matches!(
+            why,
+            CertificateError::Expired | CertificateError::ExpiredContext { .. }
+        ) {
+            return UpstreamTlsFailure::Expired;
+        }
+        if matches!(
+            why,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }
+        ) {
+            return UpstreamTlsFailure::NotYetValid;
+        }
         // An authority with the right name and another key shows in the signature.
         if matches!(
             why,

@@ -4,16 +4,18 @@
 use std::{
     cell::RefCell,
     net::IpAddr,
+    ops::Range,
     sync::{Arc, Weak},
 };
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
-    authorize::Permit,
+    authorize::{Admission, Permit},
+    identity::assertion::{AssertedIdentity, AssertionSigner},
     model::{
         app::{App, AppKind},
-        identity_headers::{GroupsHeader, group_value},
+        identity_headers::{ASSERTION, GroupsHeader, group_value},
         principal::Principal,
         site::{ForwardedConstants, Site, WebOrigin},
         vhost::VirtualHost,
@@ -46,6 +48,8 @@ pub(super) struct HeaderFacts<'r> {
     pub(super) peer: &'r Peer,
     /// The client: the peer, or the one that a trusted proxy names.
     pub(super) client: IpAddr,
+    /// Signs identities for apps; `None`: there are no keys.
+    pub(super) assertions: Option<&'r AssertionSigner>,
 }
 
 /// The headers of the last request on a connection.
@@ -62,13 +66,19 @@ struct LastHeaders {
     /// Keeps the allocation, so that no other app gets the same address.
     app: Weak<App>,
     person: Option<Arc<Principal>>,
+    /// It names the group in the headers of a person with too many.
+    admission: Admission,
     host: Option<HeaderValue>,
+    /// When the assertion among the headers may be sent, in seconds since 1970; empty: it could not
+    /// be signed. `None`: the app gets none.
+    assertion_sent: Option<Range<i64>>,
 }
 
 impl LastHeaders {
     fn new(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> LastHeaders {
         let origin = facts.site.origin_of(&facts.vhost);
-        let headers = make(facts, host, &origin);
+        let mut headers = make(facts, host, &origin);
+        let assertion_sent = set_assertion(&mut headers, facts);
         let pairs = headers.iter();
         LastHeaders {
             headers: pairs
@@ -79,7 +89,9 @@ impl LastHeaders {
             vhost: facts.vhost,
             app: Arc::downgrade(facts.permit.app()),
             person: facts.permit.principal().cloned(),
+            admission: facts.permit.admission(),
             host: host.cloned(),
+            assertion_sent,
         }
     }
 
@@ -89,7 +101,12 @@ impl LastHeaders {
             && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(facts.permit.app()))
             && Arc::ptr_eq(&self.site, facts.site)
             && self.vhost == facts.vhost
+            && self.admission == facts.permit.admission()
             && self.host.as_ref() == host
+            && self.assertion_sent.as_ref().is_none_or(|sent| {
+                let now = facts.assertions.map(AssertionSigner::now);
+                now.is_some_and(|now| sent.contains(&now))
+            })
     }
 }
 
@@ -199,4 +216,24 @@ fn set_identity(out: &mut HeaderMap, facts: &HeaderFacts<'_>) {
             );
         }
     }
+}
+
+/// Adds the signed identity, and returns when it may be sent. Person and app are those of one
+/// permit, as they are in [`LastHeaders`].
+fn set_assertion(out: &mut HeaderMap, facts: &HeaderFacts<'_>) -> Option<Range<i64>> {
+    let app = facts.permit.app();
+    if !app.spec.assertion {
+        return None;
+    }
+    let identity = AssertedIdentity {
+        audience: app.id(),
+        person: facts.permit.principal()?,
+        admitting_group: facts.permit.admitting_group(),
+    };
+    let signed = facts.assertions?.assertion(&identity);
+    let sent = signed.as_ref().map_or(0..0, |signed| signed.sent());
+    if let Some(signed) = signed {
+        out.insert(ASSERTION, signed.value().clone());
+    }
+    Some(sent)
 }

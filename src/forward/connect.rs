@@ -1,12 +1,18 @@
 //! Opens a connection to an app: TCP or a unix socket, the PROXY header, and TLS.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use backon::{ExponentialBuilder, Retryable};
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
-    net::{TcpStream, UnixStream},
+    net::{TcpStream, UnixStream, lookup_host},
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -15,8 +21,10 @@ use super::{
     app_tls::UpstreamTlsFailure, attestation::ConnectionProof, fault::Fault,
     http_handshake::HttpHandshake, metrics::ForwardMetrics, pool::key::PoolKey,
     settings::ForwardSettings, upstream_connection::UpstreamConnection,
+    upstream_faults::note_cause,
 };
 use crate::{
+    cluster::endpoint_slices::may_be_a_server,
     model::{
         app::{App, Protocol, UpstreamScheme},
         concurrency_limit::LoadGuard,
@@ -47,16 +55,26 @@ pub(super) struct Dial<'d> {
 /// Connects to the app within the deadline of the settings.
 ///
 /// # Errors
-/// [`Fault::Refused`], [`Fault::ConnectTimeout`], [`Fault::NoHttp2`] or [`Fault::Tls`].
+/// [`Fault::Unresolved`], [`Fault::Refused`], [`Fault::Unreachable`], [`Fault::ConnectTimeout`],
+/// [`Fault::NoHttp2`] or [`Fault::Tls`]. The health of the app gets the cause.
 pub(super) async fn open(
     dial: Dial<'_>,
     slot: LoadGuard,
 ) -> Result<Box<UpstreamConnection>, Fault> {
-    let deadline = dial.settings.connect;
-    timeout(deadline, connect(dial, slot))
-        .await
-        .unwrap_or(Err(Fault::ConnectTimeout))
+    let (app, deadline) = (dial.app, dial.settings.connect);
+    match timeout(deadline, connect(dial, slot)).await {
+        Ok(connected) => connected,
+        Err(_) => {
+            let error = NoConnection(deadline);
+            Err(note_cause(app, Fault::ConnectTimeout, &error))
+        }
+    }
 }
+
+/// The cause of [`Fault::ConnectTimeout`].
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {0:?}")]
+struct NoConnection(Duration);
 
 async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnection>, Fault> {
     let Dial {
@@ -77,7 +95,7 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
             handshake.start(socket, None).await
         }
         UpstreamScheme::Http => {
-            let tcp = send_proxy_header(connect_host(app).await?, app, key).await?;
+            let tcp = send_proxy_header(connect_host(app, settings).await?, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Pods(pods) => {
@@ -91,7 +109,7 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         UpstreamScheme::Https | UpstreamScheme::Attested(_) => {
             let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
             // The PROXY header comes before TLS, as all its readers expect.
-            let tcp = send_proxy_header(connect_host(app).await?, app, key).await?;
+            let tcp = send_proxy_header(connect_host(app, settings).await?, app, key).await?;
             let stream = connect_tls(tcp, app, config).await?;
             let proof = attest(&stream, app)?;
             if app.spec.protocol == Protocol::Http2
@@ -114,7 +132,7 @@ async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
         .await
         .map_err(|error| {
             let fault = Fault::Tls(UpstreamTlsFailure::from_error(&error));
-            log_fault(app, fault, &error)
+            note_cause(app, fault, &error)
         })
 }
 
@@ -139,11 +157,47 @@ fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
     }
 }
 
-async fn connect_host(app: &App) -> Result<TcpStream, Fault> {
+async fn connect_host(app: &App, settings: &ForwardSettings) -> Result<TcpStream, Fault> {
     let upstream = &app.spec.upstream;
-    let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await;
-    tcp.inspect(set_options)
-        .map_err(|error| connect_fault(app, &error))
+    let is_hub_route = app.is_hub_route();
+    let addresses = lookup_host((&*upstream.host, upstream.port)).await;
+    let addresses = addresses.map_err(|error| note_cause(app, Fault::Unresolved, &error))?;
+    let mut fault = Fault::Unresolved;
+    for address in addresses {
+        if is_hub_route && !may_be_a_server(address.ip()) {
+            // The hub chose the name, and only now its address is known.
+            let error = io::ErrorKind::ConnectionRefused.into();
+            fault = connect_fault(app, &error);
+            continue;
+        }
+        match TcpStream::connect(address).await {
+            // Only a connection shows that an address is one of this machine.
+            Ok(tcp) if is_hub_route && reaches_own_listener(&tcp, &settings.own_ports) => {
+                fault = connect_fault(app, &io::ErrorKind::ConnectionRefused.into());
+            }
+            Ok(tcp) => {
+                set_options(&tcp);
+                return Ok(tcp);
+            }
+            Err(error) => fault = connect_fault(app, &error),
+        }
+    }
+    Err(fault)
+}
+
+/// Whether a connection leads to a listener of this process.
+fn reaches_own_listener(tcp: &TcpStream, own_ports: &[u16]) -> bool {
+    match (tcp.local_addr(), tcp.peer_addr()) {
+        (Ok(local), Ok(peer)) => is_own_listener(local.ip(), peer, own_ports),
+        (_, _) => true,
+    }
+}
+
+/// Whether the peer is one of our ports on this machine. A connection of a machine to an address of
+/// its own has this address at both ends.
+fn is_own_listener(local: IpAddr, peer: SocketAddr, own_ports: &[u16]) -> bool {
+    let (local, address) = (local.to_canonical(), peer.ip().to_canonical());
+    own_ports.contains(&peer.port()) && (address.is_loopback() || address == local)
 }
 
 /// Waits while the queue of the socket is full, until the caller's deadline.
@@ -190,20 +244,9 @@ fn is_own(tcp: &TcpStream) -> bool {
     }
 }
 
-/// The fault of a failed connection. The system's own timeout may come before ours.
+/// The fault of a failed connection.
 fn connect_fault(app: &App, error: &io::Error) -> Fault {
-    let fault = if error.kind() == io::ErrorKind::TimedOut {
-        Fault::ConnectTimeout
-    } else {
-        Fault::Refused
-    };
-    log_fault(app, fault, error)
-}
-
-/// Logs the cause of a fault.
-fn log_fault(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
-    tracing::debug!(app = %app.id(), upstream = %app.spec.upstream, %error, "{fault}");
-    fault
+    note_cause(app, Fault::from_connect_error(error), error)
 }
 
 /// Names the client to an app that wants the PROXY protocol.
@@ -220,4 +263,32 @@ async fn send_proxy_header<S: AsyncWrite + Unpin>(
             .map_err(|error| connect_fault(app, &error))?;
     }
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_of_ours_is_recognised_by_port_and_machine() {
+        for (local, peer, wanted) in [
+            ("127.0.0.1", "127.0.0.1:9090", true),
+            ("127.0.0.1", "127.0.0.2:9090", true),
+            ("::1", "[::1]:8001", true),
+            ("::ffff:127.0.0.1", "[::ffff:127.0.0.1]:8001", true),
+            ("10.0.0.1", "10.0.0.1:9090", true),
+            ("10.0.0.1", "[::ffff:10.0.0.1]:9090", true),
+            ("2001:db8::1", "[2001:db8::1]:9090", true),
+            ("10.0.0.1", "10.0.0.1:8888", false),
+            ("127.0.0.1", "127.0.0.1:8888", false),
+            ("10.0.0.1", "10.0.0.2:9090", false),
+        ] {
+            let found = is_own_listener(
+                local.parse().expect("an address"),
+                peer.parse().expect("an address"),
+                &[9090, 8001],
+            );
+            assert_eq!(found, wanted, "{local} {peer}");
+        }
+    }
 }

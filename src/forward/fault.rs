@@ -1,5 +1,7 @@
 //! Failures between us and an app, by their origin. They alone decide the status of the response.
 
+use std::io;
+
 use http::StatusCode;
 
 use super::app_tls::UpstreamTlsFailure;
@@ -7,9 +9,15 @@ use super::app_tls::UpstreamTlsFailure;
 /// The request got no response from the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The app's address refuses connections or does not resolve.
+    /// The name of the app's host does not resolve.
+    #[error("the name of the app's server cannot be resolved")]
+    Unresolved,
+    /// The app's address refuses connections.
     #[error("the app does not accept connections")]
     Refused,
+    /// There is no route to the app's address.
+    #[error("the network of the app cannot be reached")]
+    Unreachable,
     /// No connection within the deadline.
     #[error("the app could not be reached in time")]
     ConnectTimeout,
@@ -54,11 +62,63 @@ pub enum Fault {
     Unsendable,
 }
 
+/// The side of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOrigin {
+    /// The app cannot be reached, or gives no valid response.
+    App,
+    /// The app works, but cannot take this request: it is busy, or accepts no WebSockets.
+    AppLimit,
+    /// The client's request.
+    Client,
+}
+
 impl Fault {
+    /// The fault of a connection that could not be opened. The system's own timeout may come before
+    /// ours.
+    pub fn from_connect_error(error: &io::Error) -> Fault {
+        let kind = error.kind();
+        if kind == io::ErrorKind::TimedOut {
+            Fault::ConnectTimeout
+        } else if matches!(
+            kind,
+            io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::NetworkDown
+        ) {
+            Fault::Unreachable
+        } else {
+            Fault::Refused
+        }
+    }
+
+    /// Which side it is on.
+    pub fn origin(self) -> FaultOrigin {
+        match self {
+            Fault::Unresolved
+            | Fault::Refused
+            | Fault::Unreachable
+            | Fault::ConnectTimeout
+            | Fault::Tls(_)
+            | Fault::WrongProof
+            | Fault::Died
+            | Fault::DiedUnanswered
+            | Fault::HeadTimeout
+            | Fault::BadAnswer
+            | Fault::NoHttp2 => FaultOrigin::App,
+            Fault::Busy | Fault::NoWebSockets => FaultOrigin::AppLimit,
+            Fault::ClientBody | Fault::UploadStalled | Fault::TooLarge | Fault::Unsendable => {
+                FaultOrigin::Client
+            }
+        }
+    }
+
     /// The status of the response.
     pub fn status(self) -> StatusCode {
         match self {
-            Fault::Refused
+            Fault::Unresolved
+            | Fault::Refused
+            | Fault::Unreachable
             | Fault::Tls(_)
             | Fault::WrongProof
             | Fault::Died
@@ -77,12 +137,17 @@ impl Fault {
     /// The stable reason in logs and metrics.
     pub fn reason(self) -> &'static str {
         match self {
+            Fault::Unresolved => "upstream_unresolved",
             Fault::Refused => "upstream_refused",
+            Fault::Unreachable => "upstream_unreachable",
             Fault::ConnectTimeout => "upstream_connect_timeout",
             Fault::Tls(UpstreamTlsFailure::Issuer) => "upstream_tls_ca",
             Fault::Tls(UpstreamTlsFailure::Name) => "upstream_tls_name",
             Fault::Tls(UpstreamTlsFailure::Key) => "upstream_tls_pin",
             Fault::Tls(UpstreamTlsFailure::OurCertificate) => "upstream_tls_client_certificate",
+            Fault::Tls(UpstreamTlsFailure::Expired) => "upstream_tls_expired",
+            Fault::Tls(UpstreamTlsFailure::NotYetValid) => "upstream_tls_not_yet_valid",
+            Fault::Tls(UpstreamTlsFailure::NotTls) => "upstream_not_tls",
             Fault::Tls(UpstreamTlsFailure::Handshake) => "upstream_tls",
             Fault::WrongProof => "upstream_proof",
             Fault::Died | Fault::DiedUnanswered => "upstream_closed",
@@ -101,7 +166,12 @@ impl Fault {
     /// Whether the request never reached the app.
     pub fn is_unsent(self) -> bool {
         match self {
-            Fault::Refused | Fault::ConnectTimeout | Fault::Busy | Fault::NoHttp2 => true,
+            Fault::Unresolved
+            | Fault::Refused
+            | Fault::Unreachable
+            | Fault::ConnectTimeout
+            | Fault::Busy
+            | Fault::NoHttp2 => true,
             Fault::Tls(_)
             | Fault::WrongProof
             | Fault::Died
@@ -120,7 +190,9 @@ impl Fault {
     pub fn must_close(self) -> bool {
         match self {
             Fault::ClientBody | Fault::UploadStalled | Fault::TooLarge => true,
-            Fault::Refused
+            Fault::Unresolved
+            | Fault::Refused
+            | Fault::Unreachable
             | Fault::ConnectTimeout
             | Fault::Tls(_)
             | Fault::WrongProof
@@ -132,6 +204,29 @@ impl Fault {
             | Fault::NoHttp2
             | Fault::NoWebSockets
             | Fault::Unsendable => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_of_failed_connections_are_told_apart() {
+        for (kind, reason) in [
+            (io::ErrorKind::ConnectionRefused, "upstream_refused"),
+            (io::ErrorKind::NotFound, "upstream_refused"),
+            (io::ErrorKind::PermissionDenied, "upstream_refused"),
+            (io::ErrorKind::HostUnreachable, "upstream_unreachable"),
+            (io::ErrorKind::NetworkUnreachable, "upstream_unreachable"),
+            (io::ErrorKind::NetworkDown, "upstream_unreachable"),
+            (io::ErrorKind::TimedOut, "upstream_connect_timeout"),
+        ] {
+            let fault = Fault::from_connect_error(&kind.into());
+            assert_eq!(fault.reason(), reason, "{kind}");
+            assert_eq!(fault.origin(), FaultOrigin::App, "{kind}");
+            assert!(fault.is_unsent(), "{kind}");
         }
     }
 }

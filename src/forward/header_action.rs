@@ -50,17 +50,38 @@ pub fn passes(name: &HeaderName) -> bool {
     matches!(action(name.as_str()), HeaderAction::Forward)
 }
 
-/// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every
-/// byte other than a letter or a digit is read as `-`. CGI, FastCGI and WSGI servers turn a name
-/// into a variable in that way (RFC 3875 section 4.1.18 asks for `-` alone, but some map every such
-/// byte to `_`), so `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in lower
-/// case.
+/// Whether a name equals, or begins like, one that we set or that speaks for a proxy, in any
+/// spelling.
 fn is_forged(name: &str) -> bool {
     if !matches!(name.as_bytes().first(), Some(b'x' | b'f' | b't' | b'c')) {
         return false;
     }
-    let mut buffer = [0_u8; 64];
-    // Nothing we set is this long, but a prefix of it decides.
+    let mut buffer = [0_u8; MAX_COMPARED];
+    let canonical = canonical(name, &mut buffer);
+    FAMILIES.iter().any(|family| canonical.starts_with(family)) || EXACT.contains(&canonical)
+}
+
+/// Whether an app may take the path or the method of a request from a field of this name, in any
+/// spelling. The rule of a path was chosen by the request line.
+pub fn overrides_target(name: &str) -> bool {
+    let mut buffer = [0_u8; MAX_COMPARED];
+    name.starts_with('x') && OVERRIDES.contains(&canonical(name, &mut buffer))
+}
+
+/// Whether an app may take a field of this name for one of `X-Auth-Request-*`, although it is
+/// spelled differently. A proxy replaces the plain spelling only.
+pub fn misspells_auth_request(name: &str) -> bool {
+    let mut buffer = [0_u8; MAX_COMPARED];
+    let canonical = canonical(name, &mut buffer);
+    canonical.starts_with(AUTH_REQUEST) && !name.as_bytes().starts_with(canonical)
+}
+
+/// The beginning of a name, in which every byte other than a letter or a digit is read as `-`. CGI,
+/// FastCGI and WSGI servers turn a name into a variable in that way (RFC 3875 section 4.1.18 asks
+/// for `-` alone, but some map every such byte to `_`), so `X~Forwarded~User` would become
+/// `HTTP_X_FORWARDED_USER`. Names arrive in lower case.
+fn canonical<'b>(name: &str, buffer: &'b mut [u8; MAX_COMPARED]) -> &'b [u8] {
+    // No name in the lists is this long, but a prefix of it decides.
     let len = name.len().min(buffer.len());
     for (to, from) in buffer.iter_mut().zip(name.bytes()) {
         *to = if from.is_ascii_alphanumeric() {
@@ -69,14 +90,19 @@ fn is_forged(name: &str) -> bool {
             b'-'
         };
     }
-    let canonical = &buffer[..len];
-    FAMILIES.iter().any(|family| canonical.starts_with(family)) || EXACT.contains(&canonical)
+    &buffer[..len]
 }
+
+/// Bytes of a name that are compared.
+const MAX_COMPARED: usize = 64;
+
+/// The identity that a proxy with auth requests passes on.
+const AUTH_REQUEST: &[u8] = b"x-auth-request-";
 
 /// Every name that begins so is ours.
 const FAMILIES: [&[u8]; 5] = [
     b"x-forwarded-",
-    b"x-auth-request-",
+    AUTH_REQUEST,
     b"x-ludgate-",
     b"x-arvados-authorization",
     b"x-arvados-container-",
@@ -94,6 +120,15 @@ const EXACT: [&[u8]; 9] = [
     b"x-cluster-client-ip",
     b"content-length",
     b"transfer-encoding",
+];
+
+/// Names by which frameworks let a field replace the path or the method of the request line.
+const OVERRIDES: [&[u8]; 5] = [
+    b"x-original-url",
+    b"x-rewrite-url",
+    b"x-http-method-override",
+    b"x-http-method",
+    b"x-method-override",
 ];
 
 /// The fields that `Connection` names: they concern this connection only, and are not forwarded
@@ -143,6 +178,52 @@ mod tests {
             }
         }
         assert!(is_dropped("proxy"), "httpoxy");
+    }
+
+    #[test]
+    fn every_spelling_of_an_override_is_found() {
+        for name in OVERRIDES {
+            let name = std::str::from_utf8(name).expect("ASCII");
+            for separator in SEPARATORS.chars() {
+                let all = name.replace('-', &separator.to_string());
+                let first = name.replacen('-', &separator.to_string(), 1);
+                assert!(
+                    overrides_target(&all) && overrides_target(&first),
+                    "{all:?}"
+                );
+            }
+            assert!(!is_dropped(name), "only apps with rules of paths lose it");
+        }
+        for other in [
+            "x-original-urls",
+            "x-original",
+            "x-http-methods",
+            "method-override",
+            "xhttp-method",
+            "x",
+        ] {
+            assert!(!overrides_target(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn every_other_spelling_of_an_auth_request_header_is_found() {
+        for ours in ["x-auth-request-user", "x-auth-request-preferred-username"] {
+            assert!(!misspells_auth_request(ours), "{ours:?}");
+            for separator in SEPARATORS.chars().filter(|it| *it != '-') {
+                let separator = separator.to_string();
+                let all = ours.replace('-', &separator);
+                let first = ours.replacen('-', &separator, 1);
+                let (start, end) = ours.rsplit_once('-').expect("several parts");
+                let last = format!("{start}{separator}{end}");
+                for name in [all, first, last] {
+                    assert!(misspells_auth_request(&name), "{name:?}");
+                }
+            }
+        }
+        for other in ["x-auth-request", "x_auth_user", "x-forwarded_user", "x"] {
+            assert!(!misspells_auth_request(other), "{other:?}");
+        }
     }
 
     #[test]

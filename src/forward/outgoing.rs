@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     authorize::Permit,
+    identity::assertion::AssertionSigner,
     incoming::IncomingRequest,
     model::{
         app::UpstreamScheme,
@@ -38,6 +39,8 @@ pub struct Outgoing<'r, 'h> {
     pub peer: &'r Peer,
     /// The headers of the last request on the same connection.
     pub cached: &'r CachedHeaders,
+    /// Signs identities for apps; `None`: there are no keys.
+    pub assertions: Option<&'r AssertionSigner>,
     /// The client; the port is 0 behind a proxy, which names none.
     pub client: SocketAddr,
     /// The Authorization header is a credential of ours: no app sees it.
@@ -63,6 +66,7 @@ impl Outgoing<'_, '_> {
             vhost: self.request.arrival.vhost,
             peer: self.peer,
             client: self.request.client.address,
+            assertions: self.assertions,
         }
     }
 

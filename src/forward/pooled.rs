@@ -2,7 +2,6 @@
 //! HTTP/2 connection. Dropping it closes the connection or resets the stream.
 
 use std::{
-    error::Error,
     future::poll_fn,
     pin::Pin,
     rc::Weak,
@@ -27,6 +26,7 @@ use super::{
     sender::{Http2Slot, RequestSender},
     upload::{Upload, UploadProgress, UploadState},
     upstream_connection::UpstreamConnection,
+    upstream_faults::note_cause,
 };
 use crate::model::{app::App, error_cause::find_cause};
 
@@ -137,7 +137,6 @@ impl PooledConnection {
     ) -> SendError {
         let unsent = failed.take_message().map(Box::new);
         let error = failed.error();
-        tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
         let used_before = self.connection.used_before;
         let is_unanswered = self.is_unanswered(error);
         if is_unanswered
@@ -150,7 +149,9 @@ impl PooledConnection {
             UploadProgress::Broken => Fault::ClientBody,
             UploadProgress::TooLarge => Fault::TooLarge,
             UploadProgress::Slow => Fault::UploadStalled,
-            UploadProgress::Running | UploadProgress::Done => self.app_fault(error, is_unanswered),
+            UploadProgress::Running | UploadProgress::Done => {
+                note_cause(&self.app, self.app_fault(error, is_unanswered), error)
+            }
         };
         SendError {
             fault,

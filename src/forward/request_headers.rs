@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    header_action::{HeaderAction, action, nominated},
+    header_action::{HeaderAction, action, nominated, overrides_target},
     outgoing::Outgoing,
     strip_credentials,
 };
@@ -33,6 +33,9 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
     outgoing.cached.copy_to(&mut out, &outgoing.facts(), host);
+    // The rule of a path was chosen by the request line, and a preflight is one by its method: no
+    // field may replace them.
+    let depends_on_target = outgoing.permit.depends_on_target();
     let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match action(name.as_str()) {
@@ -52,6 +55,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
             HeaderAction::Forward
                 if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
             }
+            HeaderAction::Forward if depends_on_target && overrides_target(name.as_str()) => {}
             HeaderAction::Forward => {
                 if !nominated.contains(name) {
                     let rewritten = renamed

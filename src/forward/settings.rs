@@ -1,6 +1,6 @@
 //! Deadlines and bounds towards apps.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::model::concurrency_limit::Limit;
 
@@ -29,6 +29,9 @@ pub struct ForwardSettings {
     pub connections_per_app: usize,
     /// Share of both that one client may have, in percent.
     pub client_share: usize,
+    /// Ports of this process' listeners, to which no route of a hub may lead. Known once they are
+    /// open.
+    pub own_ports: Arc<[u16]>,
 }
 
 impl ForwardSettings {
@@ -57,6 +60,7 @@ impl Default for ForwardSettings {
             requests_per_app: 1024,
             connections_per_app: 1024,
             client_share: 25,
+            own_ports: Arc::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{pooled::PooledConnection, websocket_frames::FrameWalker};
 use crate::{
+    model::last_activity::LastActivity,
     ops::drain::DrainWatcher,
     session::usage::Usage,
     streams::{Revocation, RevocationReason},
@@ -107,6 +108,8 @@ struct TunnelState {
     /// When a byte last came, from either side.
     last_byte: Cell<Instant>,
     closing: Notify,
+    /// The activity of a hub's route.
+    route: Option<LastActivity>,
 }
 
 impl TunnelState {
@@ -137,6 +140,14 @@ impl TunnelState {
     }
 }
 
+/// Where the data of a tunnel counts as use.
+pub struct TunnelUses {
+    /// The session: data of the client.
+    pub session: Option<Usage>,
+    /// The route of a hub: data of both sides.
+    pub route: Option<LastActivity>,
+}
+
 /// The app's side of a tunnel.
 pub struct TunnelUpstream {
     /// The stream after the 101.
@@ -150,7 +161,7 @@ pub struct TunnelUpstream {
 pub async fn tunnel(
     client: OnUpgrade,
     upstream: TunnelUpstream,
-    usage: Option<Usage>,
+    uses: TunnelUses,
     revocation: &Revocation,
     mut drain: DrainWatcher,
     idle: Duration,
@@ -160,9 +171,10 @@ pub async fn tunnel(
         close: Cell::default(),
         last_byte: Cell::new(Instant::now()),
         closing: Notify::new(),
+        route: uses.route,
     };
     {
-        let mut relay = pin!(relay(client, upstream, usage, &state, &mut bytes));
+        let mut relay = pin!(relay(client, upstream, uses.session, &state, &mut bytes));
         let close = tokio::select! {
             result = relay.as_mut() => {
                 if let Err(error) = result {
@@ -283,6 +295,9 @@ async fn copy(
         let has_data = frames.feed(bytes);
         if let (Direction::ToApp(Some(usage)), true, None) = (&direction, has_data, close) {
             usage.touch();
+        }
+        if let (Some(route), true) = (&state.route, has_data) {
+            route.record();
         }
         to.write_all(bytes).await?;
         to.flush().await?;

@@ -9,7 +9,8 @@ use hyper::upgrade::OnUpgrade;
 use super::connection::HttpExchange;
 use crate::{
     access_log::Entry,
-    forward::tunnel::{TunnelUpstream, tunnel},
+    forward::tunnel::{TunnelUpstream, TunnelUses, tunnel},
+    model::last_activity::LastActivity,
     respond::body::ReplyBody,
     session::usage::Usage,
     streams::{Revocation, StreamPolicy, Streams},
@@ -25,6 +26,8 @@ pub struct Tunnel {
     pub upstream: TunnelUpstream,
     /// The session, kept alive by what the person sends.
     pub usage: Option<Usage>,
+    /// The activity of a hub's route.
+    pub last_activity: Option<LastActivity>,
     /// Checked while it is open.
     pub policy: Rc<dyn StreamPolicy>,
     /// Where it is registered.
@@ -41,6 +44,7 @@ impl Tunnel {
             client,
             upstream,
             usage,
+            last_activity,
             policy,
             streams,
             idle,
@@ -55,7 +59,11 @@ impl Tunnel {
         tokio::task::spawn_local(async move {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), policy);
-            let carried = tunnel(client, upstream, usage, &revocation, drain, idle).await;
+            let uses = TunnelUses {
+                session: usage,
+                route: last_activity,
+            };
+            let carried = tunnel(client, upstream, uses, &revocation, drain, idle).await;
             entry.bytes = carried.down;
             entry.revocation = revocation;
             drop((permit, busy));

@@ -91,7 +91,7 @@ impl Handler {
                     .await
             }
             Decision::Fault { fault, app, .. } => {
-                entry.fault = Some(fault);
+                entry.set_fault(fault);
                 let audience = Audience::new(request, entry.person.as_deref());
                 respond::fault(fault, &app, audience, &request.id)
             }
@@ -109,6 +109,7 @@ impl Handler {
             request,
             streams: &self.streams,
             revocation: &context.exchange.exchange.revocation,
+            is_from_trusted_proxy: context.exchange.connection.peer.trusted,
         }
     }
 
@@ -190,7 +191,10 @@ fn render_malformed(
 ) -> Response<ReplyBody> {
     let headers = &context.parts.headers;
     let site = context.snapshot.site();
-    let is_call = GrpcCall::from_headers(headers).is_some();
+    // gRPC calls are refused with status 200, which a proxy that asks takes for a permission.
+    let path = context.parts.uri.path();
+    let is_auth_request = site.below_forward_auth(&VirtualHost::Site, path).is_some();
+    let is_call = !is_auth_request && GrpcCall::from_headers(headers).is_some();
     let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
     match decision {
         Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),

@@ -20,7 +20,7 @@ use crate::{
     endpoints::app_session,
     forward::{Forwarded, Outgoing, app_websocket::Switched, body::Source, fault::Fault},
     incoming::IncomingRequest,
-    model::arrival::Provenance,
+    model::{arrival::Provenance, last_activity::LastActivity},
     respond::body::{ReplyBody, Watch},
     session::{live::Live, usage::Usage},
     stream_policy::{AppStream, Grant},
@@ -60,6 +60,7 @@ impl Handler {
         answer.cookies.extend(answer.tenant_cookie.take());
         let grant = Grant {
             permit: &permit,
+            method: &request.arrival.method,
             vhost: request.arrival.vhost,
             usage: usage.as_ref(),
             token_expires: caller.token_expires,
@@ -74,6 +75,11 @@ impl Handler {
         let _uploading = is_long.then(register);
         let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
         let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
+        if let Some(activity) = &app.last_activity
+            && is_success(&forwarded)
+        {
+            activity.record();
+        }
         match (forwarded, upgrade) {
             (Forwarded::Answer(response), _) => {
                 let watch = Watch::new(&self.streams, revocation, policy);
@@ -81,7 +87,8 @@ impl Handler {
                 Ok(Reply::Answer(response.map(body)))
             }
             (Forwarded::Switched(switched), Some(client)) => {
-                let tunnel = self.tunnel(switched, client, usage, policy, context);
+                let activity = app.last_activity.clone();
+                let tunnel = self.tunnel(switched, client, usage, activity, policy, context);
                 Ok(Reply::Tunnel(tunnel))
             }
             // hyper offers an upgrade on every HTTP/1.1 request that asks for one. Without it no
@@ -91,7 +98,7 @@ impl Handler {
     }
 
     fn outgoing<'r, 'h>(
-        &self,
+        &'r self,
         permit: &'r Permit,
         request: &'r IncomingRequest<'h>,
         caller: &Identified,
@@ -108,6 +115,7 @@ impl Handler {
             site: context.snapshot.site(),
             peer: &connection.peer,
             cached: &connection.cached_headers,
+            assertions: self.gateway.assertions.as_deref(),
             client: connection.client_address(request.client),
             authorization_is_ours: caller.authorization_is_ours
                 || request.authorization().is_some_and(is_ours),
@@ -132,6 +140,7 @@ impl Handler {
         switched: Switched,
         client: OnUpgrade,
         usage: Option<Usage>,
+        last_activity: Option<LastActivity>,
         policy: Rc<AppStream>,
         context: &Context<'_>,
     ) -> Box<Tunnel> {
@@ -142,6 +151,7 @@ impl Handler {
             client,
             upstream: switched.upstream,
             usage,
+            last_activity,
             policy,
             streams: self.streams.clone(),
             idle: self.gateway.forward.stream_idle,
@@ -205,5 +215,14 @@ impl Handler {
         let (session, line) =
             app_session::begin(sessions, request, sign_in, app.id(), &path).await?;
         Some((Live::App(session), line))
+    }
+}
+
+/// Whether an answer is activity of a hub's route. Redirects to a sign-in, refusals and failures
+/// are not: they must not keep an unused server running.
+fn is_success(forwarded: &Forwarded) -> bool {
+    match forwarded {
+        Forwarded::Answer(response) => response.status().is_success(),
+        Forwarded::Switched(_) => true,
     }
 }

@@ -94,7 +94,9 @@ impl Handler {
             Ok(reply) => reply,
             Err(Ended::Page(page, fault)) => {
                 let entry = &mut progress.answer.entry;
-                entry.fault = fault;
+                if let Some(fault) = fault {
+                    entry.set_fault(fault);
+                }
                 Reply::Answer(saved_form_page(&page, request, entry))
             }
             Err(Ended::Decision(decision)) => {
@@ -121,11 +123,12 @@ impl Handler {
             .identify(&target, request, context, caller, answer)
             .await?;
         if let Some(open) = &open {
-            open.form.check_sender(&caller.caller, &app)?;
+            let is_open = target.destination.is_open();
+            open.form.check_sender(&caller.caller, &app, is_open)?;
         }
         let site = context.snapshot.site();
         let permit = decide::authorize(target, caller, &request.arrival, site)
-            .inspect_err(|decision| self.record_use(decision))
+            .inspect_err(|decision| self.record_use(decision, &caller.caller))
             .map_err(|decision| keep_form(open.as_ref(), decision))?;
         if let Some(open) = &open {
             open.forms.spend(&open.form, &app).await?;

@@ -105,18 +105,64 @@ fn climbs_in_any_reading(path: &[u8]) -> bool {
     climbs(&dotted)
 }
 
+/// Whether another program may read the path as one below `prefix`, although its bytes do not say
+/// so: decoded once, twice or three times, with `\` read as `/`, everything from `;` cut from a
+/// segment, and empty and dot segments resolved or not.
+pub fn may_be_read_below(path: &str, prefix: &str) -> bool {
+    let bytes = path.as_bytes();
+    let rest = path.strip_prefix(prefix);
+    let is_plain = memchr::memchr2(b'%', b';', bytes).is_none()
+        && !path.contains("//")
+        && !path.contains("/.");
+    if is_plain || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return false;
+    }
+    let mut decoded = bytes.to_vec();
+    for _ in 0..3 {
+        if leads_below(&decoded, prefix) {
+            return true;
+        }
+        if memchr::memchr(b'%', &decoded).is_none() {
+            return false;
+        }
+        decoded = percent_encoding::percent_decode(&decoded).collect();
+    }
+    leads_below(&decoded, prefix)
+}
+
+fn leads_below(path: &[u8], prefix: &str) -> bool {
+    let wanted: Vec<&[u8]> = segments(prefix.as_bytes()).collect();
+    let named: Vec<&[u8]> = segments(path).collect();
+    let mut resolved = Vec::with_capacity(named.len());
+    for segment in &named {
+        if *segment == b".." {
+            resolved.pop();
+        } else {
+            resolved.push(*segment);
+        }
+    }
+    named.starts_with(&wanted) || resolved.starts_with(&wanted)
+}
+
+/// The segments that name something, as the most generous reader sees them.
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let segments = path.split(|byte| matches!(byte, b'/' | b'\\'));
+    segments.map(plain).filter(|it| !matches!(*it, b"" | b"."))
+}
+
+/// A segment without its parameters, white space, and what follows a NUL.
+fn plain(segment: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b';', segment).unwrap_or(segment.len());
+    let segment = segment[..end].trim_ascii();
+    &segment[..memchr::memchr(0, segment).unwrap_or(segment.len())]
+}
+
 /// Whether the segments ever lead above where they began. An empty segment counts as nothing, which
 /// is the stricter of the two readings in use.
 fn climbs(path: &[u8]) -> bool {
     let mut depth = 0_i32;
     for segment in path.split(|byte| matches!(byte, b'/' | b'\\')) {
-        let segment = segment
-            .split(|byte| *byte == b';')
-            .next()
-            .unwrap_or_default();
-        let segment = segment.trim_ascii();
-        let segment = &segment[..memchr::memchr(0, segment).unwrap_or(segment.len())];
-        match segment {
+        match plain(segment) {
             b"" | b"." => {}
             b".." => depth -= 1,
             _ => depth += 1,
@@ -208,6 +254,37 @@ mod tests {
             "%c0%ae%c0%ae/",
         ] {
             assert_eq!(check_below_root(good), Ok(()), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_below_a_prefix_in_another_reading_is_known() {
+        let labs = "/apps/nb/user";
+        for hidden in [
+            "/apps/nb/%75ser/alice/lab",
+            "/apps/nb/user%2Falice/lab",
+            "/apps/nb/%2575ser/alice",
+            "/apps//nb/user/alice",
+            "/apps/nb/./user/alice",
+            "/apps/nb/x/../user/alice/lab",
+            "/apps/nb/x/%2e%2e/user/alice/lab",
+            "/apps/nb/user;x/alice",
+            "/apps/nb/%75ser/alice/../../x",
+            "/%61pps/nb/user",
+        ] {
+            assert!(may_be_read_below(hidden, labs), "{hidden}");
+        }
+        for other in [
+            "/apps/nb/user/alice/a%20b",
+            "/apps/nb/user",
+            "/apps/nb/hub/home",
+            "/apps/nb/users%2Falice",
+            "/apps/nb/hub/%75ser",
+            "/apps/nb/hub/api/user;x",
+            "/apps/nb//hub",
+            "/",
+        ] {
+            assert!(!may_be_read_below(other, labs), "{other}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! Arvados: containers as apps, and its tokens as credentials.
 //!
 //! `containers` finds the apps, `credentials` the callers. Below them: the API's client (`client`,
-//! `records`), how long its answers are used (`stale_cache`), tokens (`tokens`, `query_token`,
-//! `strip_query_token`), and the mutual proof with a container's gateway (`gateway_secret`).
+//! `records`), tokens (`tokens`, `query_token`, `strip_query_token`), and the mutual proof with a
+//! container's gateway (`gateway_secret`).
 
 pub mod client;
 mod container_gateway;
@@ -11,7 +11,6 @@ pub mod credentials;
 mod gateway_secret;
 mod query_token;
 pub mod records;
-pub mod stale_cache;
 pub mod strip_query_token;
 pub mod tokens;
 

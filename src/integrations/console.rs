@@ -18,7 +18,6 @@ use crate::{
     identity::oidc::bearer::VerifiedToken,
     incoming::cookies::{Candidates, Presented},
     model::{
-        access::Access,
         app::AppId,
         caller::{Caller, Credential},
         clock::Clock,
@@ -138,8 +137,7 @@ impl ConsoleTokens {
             self.prove(sign_in, verified, short);
             return true;
         }
-        let is_for_everyone = |app: &crate::model::app::App| app.spec.access == Access::User;
-        !is_old || evidence.app.is_some_and(is_for_everyone)
+        !is_old || evidence.is_for_every_user
     }
 }
 

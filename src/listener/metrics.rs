@@ -65,6 +65,8 @@ pub struct ListenerMetrics {
     pub write_stalls: Counter,
     /// Whether the certificate files were valid at the last read.
     pub certificates_fine: OptionalGauge,
+    /// When the first served certificate expires, in seconds since 1970.
+    pub certificate_expires: OptionalGauge,
     /// Requests that hyper refuses itself.
     pub requests: RequestMetrics,
     /// Deadlines that clients missed.
@@ -84,6 +86,7 @@ impl ListenerMetrics {
             accept_failures: Counter::default(),
             write_stalls: Counter::default(),
             certificates_fine: OptionalGauge::default(),
+            certificate_expires: OptionalGauge::default(),
             requests,
             deadlines,
             refused: Family::default(),
@@ -107,6 +110,11 @@ impl ListenerMetrics {
             "certificates_last_read_success",
             "Whether the certificate files were valid at the last read (1: yes)",
             metrics.certificates_fine.clone(),
+        );
+        registry.register(
+            "certificate_expires_seconds",
+            "Time at which the first served certificate expires, in seconds since 1970",
+            metrics.certificate_expires.clone(),
         );
         registry.register(
             "write_stalls",

@@ -22,6 +22,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+use super::certificate_check::CertificateDates;
+
 /// Plain HTTP or TLS.
 #[derive(Clone)]
 pub enum TlsSettings {
@@ -170,6 +172,23 @@ impl Certificates {
             certificate,
             name: name.map(str::to_owned),
         })
+    }
+
+    /// The validity of each certificate. One that cannot be parsed is left out.
+    pub fn dates(&self) -> Vec<CertificateDates> {
+        let current = self.current.load();
+        let dates = self.files.iter().zip(current.iter());
+        let dates = dates.filter_map(|(files, certificate)| {
+            let file = files.certificate.display().to_string();
+            CertificateDates::parse(file, certificate.end_entity_cert().ok()?)
+        });
+        dates.collect()
+    }
+
+    /// Whether one of the certificates covers this host.
+    pub fn covers(&self, host: &str) -> bool {
+        let current = self.current.load();
+        current.iter().any(|certificate| covers(certificate, host))
     }
 
     fn pick(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {

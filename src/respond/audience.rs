@@ -27,6 +27,8 @@ pub struct Audience<'r> {
     pub person: Option<&'r Principal>,
     /// Loading the address again changes nothing.
     pub may_reload: bool,
+    /// Where to sign in; `None`: where the address alone leads.
+    pub sign_in_at: Option<&'r str>,
 }
 
 impl<'r> Audience<'r> {
@@ -42,6 +44,7 @@ impl<'r> Audience<'r> {
             target: arrival.target.as_str(),
             person,
             may_reload: arrival.method == Method::GET,
+            sign_in_at: None,
         }
     }
 
@@ -56,11 +59,15 @@ impl<'r> Audience<'r> {
             target: "/",
             person: None,
             may_reload: false,
+            sign_in_at: None,
         }
     }
 
     /// The address that begins a sign-in and comes back; absolute, so that it works from anywhere.
     pub(super) fn sign_in(&self) -> String {
+        if let Some(address) = self.sign_in_at {
+            return address.to_owned();
+        }
         let vhost = self.vhost.unwrap_or(VirtualHost::Site);
         let back = return_to::address(&vhost, self.target, self.site);
         let start = pages::start(self.site, &back);

@@ -6,6 +6,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::body::ReplyBody;
 use crate::{
+    authorize::Permit,
     decide::{
         Reason, Refusal,
         labels::{DecisionLabel, LogReason, SignInProblem},
@@ -67,6 +68,8 @@ pub enum Content {
     Script(&'static str),
     /// JSON.
     Json(StatusCode, serde_json::Value),
+    /// Public keys (RFC 7517 section 5), which caches may keep for a minute.
+    KeySet(serde_json::Value),
     /// Nothing but a 200; it may stand in a frame of this origin.
     Empty {
         /// The origin; `None`: in no frame.
@@ -74,6 +77,30 @@ pub enum Content {
     },
     /// Plain text that goes on for as long as the reader may read it.
     PodLog(ReplyBody),
+    /// Another proxy may forward the request that it asks about.
+    MayForward {
+        /// 200 or 202.
+        status: StatusCode,
+        /// The right to the app.
+        permit: Box<Permit>,
+    },
+    /// Another proxy may not forward the request that it asks about.
+    MayNotForward(Box<ForwardRefusal>),
+}
+
+/// Why another proxy may not forward a request: for the proxy, and for the client to which most
+/// proxies pass it on.
+pub struct ForwardRefusal {
+    /// The refusal.
+    pub refusal: Refusal,
+    /// The origin of the request.
+    pub vhost: VirtualHost,
+    /// The target there.
+    pub target: String,
+    /// Sending the request again changes nothing.
+    pub may_reload: bool,
+    /// Where the client, which opens a page, begins to sign in.
+    pub sign_in: Option<String>,
 }
 
 impl EndpointReply {

@@ -15,7 +15,7 @@ use crate::{
         app::{App, AppState},
         grpc,
     },
-    pages::{self, Action, Page, Policy, RefusalPage, needed},
+    pages::{self, Action, Page, Policy, RefusalPage},
 };
 
 /// The challenges of a 401 (RFC 6750 section 3): without a credential, and with a bad one.
@@ -40,6 +40,8 @@ pub(super) struct Problem<'p> {
     pub(super) retry_after: Option<u8>,
     /// The text and address of the page's button, where the status alone does not give them.
     pub(super) action: Option<(&'static str, String)>,
+    /// What the access rule requires, in words.
+    pub(super) needed: Option<String>,
 }
 
 impl<'p> Problem<'p> {
@@ -57,6 +59,7 @@ impl<'p> Problem<'p> {
             sentence,
             retry_after: None,
             action: None,
+            needed: None,
         }
     }
 }
@@ -114,7 +117,6 @@ fn html(
         href,
         new_tab: audience.framed,
     });
-    let needed = app.filter(|_| status == StatusCode::FORBIDDEN).map(needed);
     let person = audience.person;
     let html = RefusalPage {
         status: format!(
@@ -129,7 +131,7 @@ fn html(
         reason: problem.reason,
         script: pages::WAITING,
         app: app.map(|app| app.title().to_owned()),
-        needed,
+        needed: problem.needed,
         person: person.map(|person| format!("{} ({})", person.display_name, person.subject)),
         request_id: id.to_str().unwrap_or_default(),
         action: given.or_else(|| action_for(status, audience)),

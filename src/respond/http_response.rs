@@ -75,6 +75,17 @@ pub(super) fn json(
     response
 }
 
+/// Public keys. A new key is published for five minutes before it signs, so caches may keep the set
+/// for one.
+pub(super) fn key_set(keys: &serde_json::Value) -> Response<ReplyBody> {
+    let mut response = json(StatusCode::OK, "application/jwk-set+json", keys);
+    let a_minute = HeaderValue::from_static("public, max-age=60");
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, a_minute);
+    response
+}
+
 /// Nothing but a 200; it may stand in a frame of this origin.
 pub(super) fn empty(frame_ancestor: Option<String>) -> Response<ReplyBody> {
     let mut response = raw(StatusCode::OK, ReplyBody::whole(""));

@@ -13,6 +13,7 @@ use crate::{
     decide::{Reason, Refusal},
     forward::fault::Fault,
     model::app::App,
+    pages::needed,
 };
 
 /// The answer to a refused request.
@@ -30,8 +31,13 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
         may_reload,
         ..audience
     };
+    // A person who is excluded may meet the rest of the rule.
+    let is_excluded = matches!(reason, Reason::Denied(Denied::Excluded(_)));
+    let needs = reason.status() == StatusCode::FORBIDDEN && !is_excluded;
+    let app = refused.app.as_ref().filter(|_| needs);
     let problem = Problem {
         retry_after: retry_after(reason),
+        needed: app.map(|app| needed(app.rule(refused.rule))),
         ..Problem::new(reason.status(), reason.as_str(), title(reason), &sentence)
     };
     let mut response = render(problem, refused.app.as_deref(), audience, id);
@@ -50,8 +56,10 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
 fn title(reason: Reason) -> &'static str {
     match reason {
         Reason::Denied(Denied::Anonymous) => "Please sign in",
-        Reason::Denied(_) | Reason::ForeignOrigin => "You don't have access",
-        Reason::UnknownApp | Reason::NotFound => "Not found",
+        Reason::Denied(_) | Reason::ForeignOrigin | Reason::UntrustedProxy => {
+            "You don't have access"
+        }
+        Reason::UnknownApp | Reason::NotFound | Reason::UnknownTarget => "Not found",
         Reason::BadToken => "The token is not valid",
         Reason::Unverifiable | Reason::CatalogUnavailable => "Temporarily unavailable",
         Reason::Busy => "The service is busy",
@@ -88,6 +96,8 @@ fn retry_after(reason: Reason) -> Option<u8> {
         | Reason::OtherTenant
         | Reason::Ended
         | Reason::BadTicket
+        | Reason::UntrustedProxy
+        | Reason::UnknownTarget
         | Reason::Denied(_) => None,
     }
 }
@@ -104,7 +114,9 @@ pub fn fault(
         Fault::TooLarge => "Too large",
         Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
         Fault::Busy => "The app is busy",
-        Fault::Refused
+        Fault::Unresolved
+        | Fault::Refused
+        | Fault::Unreachable
         | Fault::NoHttp2
         | Fault::NoWebSockets
         | Fault::Tls(_)

@@ -7,8 +7,8 @@ use tokio::{net::TcpListener, sync::watch};
 use super::{admin_listener::serve_admin, error::StartError};
 use crate::{
     api::{
-        cluster_objects::ClusterObjects, operations::Operations, platform::PlatformSettings,
-        server, state::ApiState,
+        cluster_objects::ClusterObjects, installations::service::InstallationsApi,
+        operations::Operations, platform::PlatformSettings, server, state::ApiState,
     },
     cluster::{Cluster, pod_logs::PodLogs},
     identity::oidc::Oidc,
@@ -52,7 +52,7 @@ pub async fn start_api(settings: ApiSettings, clock: Clock) -> Result<RunningApi
     let configuration = process.configuration.clone();
     let admin = process
         .admin(settings.admin.token)
-        .status("configuration", move || configuration.text());
+        .dependency("configuration", move || Some(configuration.status()));
     let admin = serve_admin(admin, settings.admin.address)?;
     let address = running.address;
     tracing::info!(%address, %admin, "listening");
@@ -84,7 +84,15 @@ pub(super) async fn serve_api(
         import: service.import,
     };
     let logs = PodLogs::new(cluster.clone());
-    let state = ApiState::new(oidc, operations, logs, service.device_sign_in);
+    let installations = service.installations;
+    let installations = installations.map(|settings| InstallationsApi::new(cluster, settings));
+    let state = ApiState::new(
+        oidc,
+        operations,
+        logs,
+        service.device_sign_in,
+        installations,
+    );
     let listener = TcpListener::bind(service.address).await?;
     let address = listener.local_addr()?;
     tokio::spawn(server::serve(state, listener, process.drain.watcher()));

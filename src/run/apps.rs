@@ -9,8 +9,8 @@ use super::{context::Context, error::StartError};
 use crate::{
     caller::source::CredentialSource,
     catalog::{
-        Catalog, from_kubernetes::KubernetesSource, metrics::CatalogMetrics, resolver::Resolver,
-        snapshot::Snapshot,
+        Catalog, from_kubernetes::KubernetesSource, hub_routes::HubRoutes, metrics::CatalogMetrics,
+        resolver::Resolver, snapshot::Snapshot,
     },
     cluster::{Cluster, pod_logs::PodLogs},
     integrations::arvados::{
@@ -32,6 +32,8 @@ pub(super) struct Sources {
     pub(super) kubernetes: Option<KubernetesSettings>,
     /// Deadline for response headers of apps that set none.
     pub(super) response_head: Duration,
+    /// The routes of a hub, if one may add them.
+    pub(super) hub_routes: Option<Arc<HubRoutes>>,
 }
 
 /// The catalogue, with the credentials and logs of its sources.
@@ -74,7 +76,7 @@ pub(super) async fn start(
         None => Snapshot::new(sources.site.clone(), own),
     };
     let catalog = Catalog::new(
-        snapshot,
+        snapshot.with_hub_routes(sources.hub_routes.clone()),
         resolver,
         context.policy_changes.clone(),
         Arc::new(CatalogMetrics::register(&context.process.registry)),
@@ -152,7 +154,7 @@ fn start_kubernetes(
         sources.response_head,
         settings.isolation,
         &settings.cluster.namespaces,
-        settings.viewer_access(),
+        settings.served_kinds(),
     );
     let first_list = context.process.ready.latch("the apps of the cluster");
     tokio::spawn(source.run(cluster.clone(), catalog.clone(), first_list));

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::{
     admin_listener::{self, serve_admin},
     error::StartError,
+    installations::InstallationTasks,
 };
 use crate::{
     cluster::Cluster,
@@ -22,9 +23,11 @@ use crate::{
         viewer::{controller::ViewerController, settings::ViewerSettings},
         webhook::{
             certificate_store::{CertificateStore, CurrentCertificate},
+            object_rules::RulesSource,
             server::{ReviewedSettings, WebhookServer},
         },
     },
+    installs::controller::{settings::InstallationSettings, webhook::InstallationWebhook},
     model::clock::Clock,
     ops::process::Process,
     settings::{ControllerSettings, WebhookSettings},
@@ -51,6 +54,8 @@ pub struct ReplaceableSettings {
     pub applications: Option<watch::Sender<Arc<ApplicationSettings>>>,
     /// The controller of viewers.
     pub viewers: Option<watch::Sender<Arc<ViewerSettings>>>,
+    /// The controller of installations.
+    pub installations: Option<watch::Sender<Arc<InstallationSettings>>>,
 }
 
 impl ReplaceableSettings {
@@ -58,6 +63,7 @@ impl ReplaceableSettings {
     pub fn replace(&self, settings: ControllerSettings) {
         replace(self.applications.as_ref(), settings.applications);
         replace(self.viewers.as_ref(), settings.viewers);
+        replace(self.installations.as_ref(), settings.installations);
     }
 }
 
@@ -84,20 +90,27 @@ pub async fn start_controllers(
     let configuration = process.configuration.clone();
     let server = process
         .admin(settings.admin.token)
-        .status("configuration", move || configuration.text())
+        .dependency("configuration", move || Some(configuration.status()))
         .status("leading", leading);
     let admin = serve_admin(server, settings.admin.address)?;
     let applications = settings.applications.map(Arc::new).map(watch::channel);
     let (application_sender, applications) = applications.unzip();
     let viewers = settings.viewers.map(Arc::new).map(watch::channel);
     let (viewer_sender, viewers) = viewers.unzip();
+    let installations = settings.installations.map(Arc::new).map(watch::channel);
+    let (installation_sender, installations) = installations.unzip();
+    let others = other_rules(&cluster, installations.as_ref());
+    let installations = match installations {
+        Some(settings) => Some(InstallationTasks::new(settings, &process.registry).await?),
+        None => None,
+    };
     let reviewed = ReviewedSettings {
         applications: applications.clone(),
         viewers: viewers.clone(),
     };
     let webhook = settings
         .webhook
-        .map(|webhook| start_webhook(&process, &cluster, webhook, reviewed));
+        .map(|webhook| start_webhook(&process, &cluster, webhook, reviewed, others));
     let webhook = webhook.transpose()?;
     let home = cluster.settings().namespaces.first().cloned();
     let home = home.unwrap_or_default();
@@ -106,6 +119,7 @@ pub async fn start_controllers(
         cluster,
         applications,
         viewers,
+        installations,
         activity: poll_gateways(settings.idle, &process),
         metrics,
     };
@@ -122,6 +136,7 @@ pub async fn start_controllers(
         settings: ReplaceableSettings {
             applications: application_sender,
             viewers: viewer_sender,
+            installations: installation_sender,
         },
     })
 }
@@ -133,6 +148,7 @@ fn start_webhook(
     cluster: &Cluster,
     settings: WebhookSettings,
     reviewed: ReviewedSettings,
+    others: Vec<Box<dyn RulesSource>>,
 ) -> Result<SocketAddr, StartError> {
     let listener = admin_listener::open(settings.address)?;
     let address = listener.local_addr()?;
@@ -145,9 +161,24 @@ fn start_webhook(
     let namespaces = cluster.settings().namespaces.as_slice().into();
     let latch = process.ready.latch("webhook certificate");
     tokio::spawn(store.run(|| latch.release()));
-    tokio::spawn(WebhookServer::new(certificate, namespaces, reviewed).serve(listener));
+    let server = WebhookServer::new(certificate, namespaces, reviewed, others);
+    tokio::spawn(server.serve(listener));
     tracing::info!(%address, "serving the webhook");
     Ok(address)
+}
+
+/// The rules of kinds that the webhook does not know itself: those of installations.
+fn other_rules(
+    cluster: &Cluster,
+    installations: Option<&watch::Receiver<Arc<InstallationSettings>>>,
+) -> Vec<Box<dyn RulesSource>> {
+    let rules = installations.map(|settings| {
+        let client = cluster.client().clone();
+        let namespaces = cluster.settings().namespaces.as_slice().into();
+        let webhook = InstallationWebhook::new(client, namespaces, settings.clone());
+        Box::new(webhook) as Box<dyn RulesSource>
+    });
+    rules.into_iter().collect()
 }
 
 /// Polls the gateways in every replica, so that a new leader knows the uses of apps.
@@ -166,13 +197,21 @@ struct LeaderTasks {
     cluster: Cluster,
     applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
     viewers: Option<watch::Receiver<Arc<ViewerSettings>>>,
+    installations: Option<InstallationTasks>,
     activity: GatewayActivity,
     metrics: ReconcileMetrics,
 }
 
 impl LeaderTasks {
     async fn run(&self) {
-        join(self.run_applications(), self.run_viewers()).await;
+        let others = join(self.run_viewers(), self.run_installations());
+        join(self.run_applications(), others).await;
+    }
+
+    async fn run_installations(&self) {
+        if let Some(installations) = &self.installations {
+            installations.run(&self.cluster, &self.metrics).await;
+        }
     }
 
     async fn run_applications(&self) {

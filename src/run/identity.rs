@@ -4,14 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use super::{context::Context, error::StartError};
 use crate::{
-    caller::{Callers, bearer::BearerTokens, source::CredentialSource},
+    caller::{
+        Callers, bearer::BearerTokens, opaque_tokens::OpaqueTokenCredentials,
+        service_tokens::ServiceTokenCredentials, source::CredentialSource,
+    },
     identity::{
         oidc::{Oidc, OidcSettings},
         rechecks::Rechecks,
+        service_tokens::{self, ServiceTokenSettings, ServiceTokens, redis::TokenStore},
     },
     integrations::console::ConsoleTokens,
     model::{clock::Clock, site::Site},
-    ops::{file_watch, http_client::CallCounter},
+    ops::{file_watch, http_client::CallCounter, redis::Link},
     session::{SessionSettings, Sessions, keys::KeyRing, metrics::SessionMetrics, redis::Redis},
 };
 
@@ -23,10 +27,12 @@ pub(super) struct Identity {
     pub(super) oidc: Option<Arc<Oidc>>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) rechecks: Option<Arc<Rechecks>>,
+    pub(super) service_tokens: Option<Arc<ServiceTokens>>,
 }
 
 impl Identity {
-    /// Callers by session, by bearer token, by the console's token, then by these sources.
+    /// Callers by session, by bearer token, by service token, by opaque token, by the console's
+    /// token, then by these sources.
     pub(super) fn callers(
         &self,
         others: Vec<Arc<dyn CredentialSource>>,
@@ -37,7 +43,14 @@ impl Identity {
         let bearer = |oidc| Arc::new(BearerTokens::new(oidc, context.control.clone()));
         let bearer = self.oidc.clone().map(bearer);
         let mut sources: Vec<Arc<dyn CredentialSource>> = Vec::new();
+        if let Some(tokens) = &self.service_tokens {
+            let tokens = ServiceTokenCredentials::new(tokens.clone(), clock.clone());
+            sources.push(Arc::new(tokens));
+        }
         if let Some(bearer) = &bearer {
+            let (oidc, control) = (bearer.oidc().clone(), context.control.clone());
+            let opaque = OpaqueTokenCredentials::new(oidc, clock.clone(), control);
+            sources.push(Arc::new(opaque));
             let console = ConsoleTokens::new(bearer.clone(), sessions.clone(), clock.clone());
             sources.push(Arc::new(console));
         }
@@ -51,6 +64,7 @@ impl Identity {
 pub(super) fn start(
     provider: Option<OidcSettings>,
     session: SessionSettings,
+    service_tokens: Option<ServiceTokenSettings>,
     site: &Arc<Site>,
     keys: &Arc<KeyRing>,
     context: &Context,
@@ -58,7 +72,11 @@ pub(super) fn start(
     let oidc = provider
         .map(|provider| provider_client(provider, site, keys, context))
         .transpose()?;
-    let sessions = sessions(session, keys, context);
+    let (sessions, link) = sessions(session, keys, context);
+    let service_tokens = service_tokens
+        .map(|settings| start_service_tokens(settings, link, keys, context))
+        .transpose()?
+        .flatten();
     tokio::spawn(sessions.replication.clone().run());
     let rechecks = oidc.as_ref().map(|oidc| {
         Arc::new(Rechecks::new(
@@ -73,13 +91,16 @@ pub(super) fn start(
         tokio::spawn(poll_keys(keys.clone(), context.clock.clone()));
     }
     if let Some(oidc) = oidc.clone() {
+        let trusting = oidc.clone();
         tokio::spawn(async move { oidc.keep_informed().await });
+        tokio::spawn(async move { trusting.keep_trusted_informed().await });
     }
     tokio::spawn(sweep(sessions.clone(), context.clock.clone()));
     Ok(Identity {
         oidc,
         sessions,
         rechecks,
+        service_tokens,
     })
 }
 
@@ -98,12 +119,49 @@ fn provider_client(
     Ok(Arc::new(oidc))
 }
 
-fn sessions(session: SessionSettings, keys: &Arc<KeyRing>, context: &Context) -> Arc<Sessions> {
+/// The service tokens, and the task that loads a changed file. `link` is the connection to the
+/// Redis of sessions.
+fn start_service_tokens(
+    settings: ServiceTokenSettings,
+    link: Option<Arc<Link>>,
+    keys: &Arc<KeyRing>,
+    context: &Context,
+) -> Result<Option<Arc<ServiceTokens>>, StartError> {
+    let clock = context.clock.clone();
+    match (settings, link) {
+        (ServiceTokenSettings::File(path), _) => {
+            let tokens = Arc::new(ServiceTokens::in_file(path)?);
+            let (polled, changes) = (tokens.clone(), context.policy_changes.clone());
+            let interval = service_tokens::POLL_INTERVAL;
+            tokio::spawn(file_watch::poll_every(interval, clock, move || {
+                if polled.reload() {
+                    changes.notify();
+                }
+            }));
+            Ok(Some(tokens))
+        }
+        (ServiceTokenSettings::SessionStore, Some(link)) => {
+            let store = TokenStore::new(link, keys.clone());
+            let tokens = ServiceTokens::in_redis(store, clock, context.control.clone());
+            Ok(Some(Arc::new(tokens)))
+        }
+        // The configuration is checked for this.
+        (ServiceTokenSettings::SessionStore, None) => Ok(None),
+    }
+}
+
+/// The sessions, and the connection to their Redis.
+fn sessions(
+    session: SessionSettings,
+    keys: &Arc<KeyRing>,
+    context: &Context,
+) -> (Arc<Sessions>, Option<Arc<Link>>) {
     let metrics = Arc::new(SessionMetrics::register(&context.process.registry));
     let clock = context.clock.clone();
     let policy_changes = context.policy_changes.clone();
     let Some(store) = session.store.clone() else {
-        return Arc::new(Sessions::new(session, clock, policy_changes, metrics));
+        let sessions = Sessions::new(session, clock, policy_changes, metrics);
+        return (Arc::new(sessions), None);
     };
     let lifetime = session.lifetime;
     let redis = Redis::new(
@@ -113,13 +171,9 @@ fn sessions(session: SessionSettings, keys: &Arc<KeyRing>, context: &Context) ->
         metrics.clone(),
         lifetime,
     );
-    Arc::new(Sessions::replicated(
-        session,
-        clock,
-        policy_changes,
-        metrics,
-        redis,
-    ))
+    let link = redis.link().clone();
+    let sessions = Sessions::replicated(session, clock, policy_changes, metrics, redis);
+    (Arc::new(sessions), Some(link))
 }
 
 async fn sweep(sessions: Arc<Sessions>, clock: Clock) {
@@ -129,12 +183,13 @@ async fn sweep(sessions: Arc<Sessions>, clock: Clock) {
     }
 }
 
-async fn poll_keys(keys: Arc<KeyRing>, clock: Clock) {
+/// Loads sealing keys again when their file changes.
+pub(super) async fn poll_keys(keys: Arc<KeyRing>, clock: Clock) {
     file_watch::poll(clock, || match keys.renew() {
         Ok(false) => {}
-        Ok(true) => tracing::info!("reloaded the session keys"),
+        Ok(true) => tracing::info!("reloaded the sealing keys"),
         Err(error) => {
-            tracing::warn!(%error, "cannot load the changed session keys; the old ones stay in use");
+            tracing::warn!(%error, "cannot load the changed sealing keys; the old ones stay in use");
         }
     })
     .await;

@@ -1,10 +1,13 @@
 //! Opens the listening sockets, and hands each data thread its own.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::net::TcpListener;
 
-use super::{context::Context, data_threads::ThreadListener, error::StartError};
+use super::{
+    certificates::ServedCertificates, context::Context, data_threads::ThreadListener,
+    error::StartError,
+};
 use crate::{
     admin,
     gateway::Gateway,
@@ -16,8 +19,7 @@ use crate::{
         socket_activation::ActivatedSockets,
         tls::{Certificates, TlsSettings},
     },
-    model::clock::Clock,
-    ops::{admin::AdminSettings, file_watch},
+    ops::admin::AdminSettings,
     peer::PeerSettings,
 };
 
@@ -90,6 +92,15 @@ pub(super) fn bind(
 }
 
 impl BoundListeners {
+    /// The ports of all sockets.
+    pub(super) fn ports(&self) -> io::Result<Vec<u16>> {
+        let public = self.public.iter().flat_map(|public| &public.sockets.list);
+        let sockets = public.chain(&self.admin.list);
+        sockets
+            .map(|socket| socket.local_addr().map(|address| address.port()))
+            .collect()
+    }
+
     /// Serves the admin listener, and deals the public sockets out to the data threads. Returns
     /// the admin address and one list of sockets per thread.
     pub(super) fn start(
@@ -99,15 +110,22 @@ impl BoundListeners {
         metrics: &Arc<ListenerMetrics>,
         context: &Context,
     ) -> Result<(SocketAddr, Vec<Vec<ThreadListener>>), StartError> {
-        let admin_address = serve_admin(self.admin, self.admin_settings, gateway, context)?;
+        let certificates = Arc::new(ServedCertificates {
+            all: self.public.iter().filter_map(tls_certificates).collect(),
+            site: gateway.catalog.load().site().clone(),
+            clock: context.clock.clone(),
+        });
+        let admin_address = serve_admin(
+            self.admin,
+            self.admin_settings,
+            gateway,
+            &certificates,
+            context,
+        )?;
+        tokio::spawn(certificates.watch(metrics.clone()));
         let count = self.public.len().max(1);
         let mut per_thread: Vec<Vec<ThreadListener>> = (0..threads).map(|_| Vec::new()).collect();
         for public in self.public {
-            if let TlsSettings::On { certificates, .. } = &public.settings.tls {
-                let polling =
-                    poll_certificates(certificates.clone(), context.clock.clone(), metrics.clone());
-                tokio::spawn(polling);
-            }
             let limit = fd_limit::max_connections(threads) / count;
             let shared = ConnectionLimit::new(&public.settings, limit, metrics.clone());
             let is_shared = public.sockets.are_shared;
@@ -125,10 +143,18 @@ impl BoundListeners {
     }
 }
 
+fn tls_certificates(public: &PublicListener) -> Option<Arc<Certificates>> {
+    match &public.settings.tls {
+        TlsSettings::Off => None,
+        TlsSettings::On { certificates, .. } => Some(certificates.clone()),
+    }
+}
+
 fn serve_admin(
     sockets: Sockets,
     settings: AdminSettings,
     gateway: &Arc<Gateway>,
+    certificates: &Arc<ServedCertificates>,
     context: &Context,
 ) -> Result<SocketAddr, StartError> {
     let mut address = settings.address;
@@ -137,28 +163,12 @@ fn serve_admin(
         let listener = TcpListener::from_std(socket)?;
         let configuration = context.process.configuration.clone();
         let server = admin::routes(context.process.admin(settings.token.clone()), gateway)
-            .status("configuration", move || configuration.text());
+            .dependency("configuration", move || Some(configuration.status()))
+            .dependency("certificates", {
+                let certificates = certificates.clone();
+                move || certificates.status()
+            });
         tokio::spawn(server.serve(listener));
     }
     Ok(address)
-}
-
-async fn poll_certificates(
-    certificates: Arc<Certificates>,
-    clock: Clock,
-    metrics: Arc<ListenerMetrics>,
-) {
-    metrics.certificates_fine.set(1);
-    file_watch::poll(clock, || match certificates.renew() {
-        Ok(false) => {}
-        Ok(true) => {
-            metrics.certificates_fine.set(1);
-            tracing::info!("reloaded the certificates");
-        }
-        Err(error) => {
-            metrics.certificates_fine.set(0);
-            tracing::warn!(%error, "cannot load the changed certificates; the old ones stay in use");
-        }
-    })
-    .await;
 }

@@ -16,6 +16,8 @@ pub struct Running {
     pub address: SocketAddr,
     /// The address of the admin listener.
     pub admin: SocketAddr,
+    /// The address of the API of a hub's routes; `None`: no hub may add routes.
+    pub hub_proxy: Option<SocketAddr>,
     /// The state that the data threads share.
     pub(crate) gateway: Arc<Gateway>,
     pub(super) own_apps: OwnApps,

@@ -10,7 +10,7 @@ use toml::{
 
 use super::{
     error::ConfigError,
-    keys::{self, NOT_YET, SECTIONS},
+    keys::{self, SECTIONS},
 };
 
 /// Prefix of variables that override scalars.
@@ -80,7 +80,11 @@ impl<'t> Document<'t> {
 
     /// Adds an error.
     pub(super) fn report(&self, error: ConfigError) {
-        self.errors.borrow_mut().push(error);
+        let mut errors = self.errors.borrow_mut();
+        // Two readers of one table report the same.
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
     }
 
     /// The line of a byte offset, from 1.
@@ -104,13 +108,7 @@ impl<'t> Document<'t> {
                 continue;
             }
             let names = SECTIONS.iter().map(|section| section.name);
-            self.unknown(
-                "",
-                name,
-                name.to_owned(),
-                self.line(key.span().start),
-                names,
-            );
+            self.unknown(name, name.to_owned(), self.line(key.span().start), names);
         }
         for (section, name) in self.environment.keys() {
             let what = match keys::find(section, name) {
@@ -138,36 +136,27 @@ impl<'t> Document<'t> {
                 let all = keys::all().chain(keys::inner());
                 let names = all.filter(|key| key.section == section).map(|key| key.name);
                 let line = self.line(key.span().start);
-                self.unknown(section, name, format!("{path}.{name}"), line, names);
+                self.unknown(name, format!("{path}.{name}"), line, names);
             }
         }
     }
 
     fn unknown<'n>(
         &self,
-        section: &str,
         name: &str,
         key: String,
         line: usize,
         names: impl Iterator<Item = &'n str>,
     ) {
-        let (what, suggestion) = if NOT_YET.contains(&(section, name)) {
-            ("is not served by this version yet".to_owned(), None)
-        } else {
-            let near = names
-                .map(|known| (strsim::damerau_levenshtein(known, name), known))
-                .min()
-                .filter(|(distance, known)| *distance <= 2.max(known.len() / 3));
-            (
-                "unknown key".to_owned(),
-                near.map(|(_, known)| format!("did you mean {known}?")),
-            )
-        };
+        let near = names
+            .map(|known| (strsim::damerau_levenshtein(known, name), known))
+            .min()
+            .filter(|(distance, known)| *distance <= 2.max(known.len() / 3));
         self.report(ConfigError {
             key,
             line: Some(line),
-            what,
-            suggestion,
+            what: "unknown key".to_owned(),
+            suggestion: near.map(|(_, known)| format!("did you mean {known}?")),
         });
     }
 }

@@ -6,18 +6,22 @@ mod apps;
 mod arvados;
 mod controller;
 mod gateway;
+mod hub_proxy;
+mod installations;
 mod key;
+mod labs;
 mod limits;
 mod people;
+mod tokens;
 mod viewers;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use apps::{PORT_KEYS, VIEWER_KEYS};
+use apps::{INSTALLATION_KEYS, PATH_KEYS, PORT_KEYS, VIEWER_KEYS};
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
-pub const SECTIONS: [Section; 14] = [
+pub const SECTIONS: [Section; 17] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
@@ -43,6 +47,7 @@ pub const SECTIONS: [Section; 14] = [
         purpose: "Lifetime and storage of sessions.",
         is_optional: false,
     },
+    tokens::SECTION,
     Section {
         name: "limits",
         purpose: "Deadlines, sizes and counts.",
@@ -62,6 +67,8 @@ pub const SECTIONS: [Section; 14] = [
     controller::GROUPS,
     controller::INSTANCE_TYPES,
     api::SECTION,
+    labs::SECTION,
+    hub_proxy::SECTION,
     arvados::SECTION,
     Section {
         name: "apps",
@@ -80,24 +87,46 @@ pub const PUBLISHED_PORT: Section = Section {
     is_optional: false,
 };
 
+/// The table of one rule for paths, inside an app.
+pub const PATH_RULE: Section = Section {
+    name: "apps.paths",
+    purpose: "A rule for paths of an app, one [[apps.paths]] table each. The longest prefix decides, and of two with one prefix the one with methods. Where programs may read a path in different ways, all rules that may be meant must admit the caller.",
+    is_optional: false,
+};
+
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 7] = [
+pub const INNER: [Section; 16] = [
+    people::INTROSPECTION,
+    people::TRUSTED_ISSUERS,
     PUBLISHED_PORT,
+    PATH_RULE,
     apps::VIEWERS,
+    apps::INSTALLATIONS,
     controller::APPLICATIONS,
     viewers::VIEWERS,
+    installations::INSTALLATIONS,
     controller::WEBHOOK,
     controller::IDLE,
     controller::QUOTA,
+    labs::SCOPES,
+    labs::CLAIMS,
+    labs::ASSERTION,
+    labs::GATEWAY,
 ];
 
 /// The keys of [`INNER`] tables.
 pub fn inner() -> impl Iterator<Item = &'static Key> {
-    PORT_KEYS
+    people::INTROSPECTION_KEYS
         .iter()
+        .chain(people::TRUSTED_ISSUER_KEYS)
+        .chain(PORT_KEYS)
+        .chain(PATH_KEYS)
         .chain(VIEWER_KEYS)
+        .chain(INSTALLATION_KEYS)
         .chain(controller::INNER_KEYS)
         .chain(viewers::INNER_KEYS)
+        .chain(installations::INNER_KEYS)
+        .chain(labs::INNER_KEYS)
 }
 
 /// Every key in print order, except those of [`INNER`] tables.
@@ -106,22 +135,17 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
         gateway::KEYS,
         limits::KEYS,
         people::KEYS,
+        tokens::KEYS,
         controller::KEYS,
         api::KEYS,
+        labs::KEYS,
+        hub_proxy::KEYS,
         arvados::KEYS,
         apps::KEYS,
     ]
     .into_iter()
     .flatten()
 }
-
-/// Planned keys that this version does not support. They are refused, so that an operator does not
-/// take them for active; the message says so, so that they do not look like misspellings.
-pub const NOT_YET: &[(&str, &str)] = &[
-    ("identity", "introspection"),
-    ("apps", "bearer"),
-    ("controller", "installations"),
-];
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
     all()

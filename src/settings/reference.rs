@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{INNER, Key, NOT_YET, SECTIONS, Section, all, inner};
+use super::keys::{INNER, Key, SECTIONS, Section, all, inner};
 
 /// A file with every key: those with a default as they are, the others commented out.
 pub fn commented_file() -> String {
@@ -60,19 +60,6 @@ pub fn markdown() -> String {
             out.push_str(&row(key));
         }
     }
-    out.push_str("\n## Not served yet\n\nKnown keys of a later version. This version refuses them instead of ignoring them: ");
-    let names: Vec<String> = NOT_YET
-        .iter()
-        .map(|(section, name)| {
-            if section.is_empty() {
-                format!("`[{name}]`")
-            } else {
-                format!("`{section}.{name}`")
-            }
-        })
-        .collect();
-    out.push_str(&names.join(", "));
-    out.push_str(".\n");
     out
 }
 

@@ -5,10 +5,10 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
     file::ConfigFile,
-    resolve_api, resolve_apps, resolve_arvados, resolve_hosts, resolve_identity,
-    resolve_kubernetes,
+    resolve_access, resolve_api, resolve_apps, resolve_arvados, resolve_assertion_keys,
+    resolve_hosts, resolve_hub_proxy, resolve_identity, resolve_kubernetes,
     resolve_listen::{self, Limits, Listeners},
-    resolve_process, resolve_session, resolve_site,
+    resolve_process, resolve_service_tokens, resolve_session, resolve_site,
     resolved::Settings,
 };
 use crate::{model::site::Site, peer, session::SessionSettings};
@@ -21,10 +21,14 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let cluster = kubernetes.as_ref().and_then(Option::as_ref);
     let viewers = cluster.and_then(|cluster| cluster.viewers.as_ref());
+    let labs = cluster.and_then(|cluster| cluster.labs.as_ref());
+    let installations = cluster.and_then(|cluster| cluster.installations.as_ref());
     let site = resolve_site::site(file, response_head).map(|site| {
         Arc::new(Site {
             serves_logs: cluster.is_some_and(|cluster| cluster.logs),
             viewers_prefix: viewers.map(|viewers| viewers.prefix.as_str().into()),
+            installs_prefix: installations.map(|served| served.prefix.as_str().into()),
+            labs_prefix: labs.map(|labs| labs.prefix.as_str().into()),
             ..site
         })
     });
@@ -35,20 +39,29 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
     } else {
         None
     };
+    let assertion_keys = resolve_assertion_keys::assertion_keys(&file.section("identity"), folder);
     let (session, keys) = resolve_session::session(&file.section("session"), folder);
+    let service_tokens = resolve_service_tokens::service_tokens(file, &session, folder);
     let log = resolve_process::log(&file.section("log"));
     let apps = resolve_apps::apps(file, folder, response_head);
     if let Some(site) = &site {
         resolve_hosts::check_apps(file, site, &apps);
     }
+    if let Some(identity) = &identity {
+        resolve_access::check_claims(file, identity, &apps);
+    }
+    let admin_address = admin.as_ref().map(|admin| admin.address);
+    let others = resolve_hub_proxy::OtherTables {
+        site: site.as_deref(),
+        admin: admin_address,
+        listeners: listeners.as_ref(),
+        identity: identity.as_ref(),
+        response_head,
+    };
+    let hub_proxy = resolve_hub_proxy::hub_proxy(file, folder, others);
     let arvados = resolve_arvados::arvados(file, site.as_deref(), folder);
     if let Some(listeners) = &listeners {
-        check_listeners(
-            file,
-            listeners,
-            site.as_deref(),
-            admin.as_ref().map(|admin| admin.address),
-        );
+        check_listeners(file, listeners, site.as_deref(), admin_address);
     }
     let mut warnings = warnings(site.as_deref(), listeners.as_ref(), &session);
     warnings.extend(resolve_kubernetes::warning(cluster));
@@ -63,7 +76,9 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
         site: site?,
         identity,
         session,
+        service_tokens: service_tokens?,
         keys: Arc::new(keys?),
+        assertion_keys: assertion_keys?,
         forward: limits.forward,
         stop_grace: limits.stop_grace,
         sign_ins: limits.sign_ins,
@@ -73,6 +88,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
         arvados: arvados?,
         kubernetes: kubernetes?,
         api: api?,
+        hub_proxy: hub_proxy?,
         warnings,
     })
 }

@@ -5,14 +5,21 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 use super::{
     file::ConfigFile, resolve_controller, resolve_datasets, resolve_groups, resolve_identity,
     resolve_kubernetes, resolve_listen, resolve_process, resolve_session, resolve_site,
-    values::API_ADDRESS,
+    section::ConfigSection, values::API_ADDRESS,
 };
 use crate::{
-    api::{platform::PlatformSettings, template_import::ImportSettings},
+    api::{
+        installations::{
+            cluster_user::{ClusterNames, RESERVED},
+            service::InstallationsSettings,
+        },
+        platform::PlatformSettings,
+        template_import::ImportSettings,
+    },
     cluster::ClusterSettings,
     forward::ForwardSettings,
     identity::oidc::OidcSettings,
-    model::site::Site,
+    model::{access::UsernameClaim, site::Site},
     ops::{admin::AdminSettings, logging::LogSettings},
     session::keys::KeyRing,
 };
@@ -28,6 +35,8 @@ pub struct ApiService {
     pub import: Option<ImportSettings>,
     /// Whether people may get API tokens by device codes.
     pub device_sign_in: bool,
+    /// The REST API of applications; `None`: it is off.
+    pub installations: Option<InstallationsSettings>,
 }
 
 /// All settings of `ludgate api`.
@@ -98,11 +107,13 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
     let import = template_import(file);
     let device_sign_in = file.section("api").switch("device_sign_in");
     let datasets = resolve_datasets::for_all_apps(file);
+    let installations = installations(&file.section("api"));
     let site = site?;
     Some(ApiService {
         address: address?,
         import: import?,
         device_sign_in: device_sign_in.unwrap_or(false),
+        installations: installations?,
         platform: PlatformSettings {
             site_url: site.origin.to_string(),
             apps_prefix: site.apps_prefix.to_string(),
@@ -121,4 +132,31 @@ fn template_import(file: &ConfigFile<'_>) -> Option<Option<ImportSettings>> {
     }
     let pods = resolve_controller::allowed_pod_rights(file)?;
     Some(Some(ImportSettings::new(pods)))
+}
+
+/// `Some(None)`: it is off. `None` only together with an error.
+fn installations(api: &ConfigSection<'_>) -> Option<Option<InstallationsSettings>> {
+    let is_on = api.switch("installations").unwrap_or(false);
+    let claim = api.required_or("username_claim", UsernameClaim::default(), |name| {
+        UsernameClaim::parse(name).ok_or_else(|| "must be preferred_username or sub".to_owned())
+    });
+    let settings = InstallationsSettings {
+        names: ClusterNames {
+            claim,
+            username_prefix: prefix(api, "username_prefix")?,
+            groups_prefix: prefix(api, "groups_prefix")?,
+        },
+    };
+    Some(is_on.then_some(settings))
+}
+
+/// A prefix of names. `None` only together with an error.
+fn prefix(api: &ConfigSection<'_>, key: &'static str) -> Option<String> {
+    let prefix = api.text(key).unwrap_or_default();
+    if prefix.starts_with(RESERVED) {
+        let what = format!("must not begin with {RESERVED}: those names are of Kubernetes itself");
+        api.wrong(key, what, None);
+        return None;
+    }
+    Some(prefix)
 }

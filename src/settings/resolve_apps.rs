@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
     file::ConfigFile,
+    resolve_access::{access, path_rules},
+    resolve_assertion_keys, resolve_bearer,
     resolve_upstream_tls::upstream_tls,
     section::ConfigSection,
     values::{isolation, upstream},
@@ -37,7 +39,14 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         if id.as_ref().is_some_and(|id| is_reserved(id.as_str())) {
             section.wrong("id", RESERVED_ID, None);
         }
-        specs.extend(app(&section, id, folder, timeout));
+        let assertion = resolve_assertion_keys::is_on(file, &section);
+        let bearer = resolve_bearer::bearer(file, &section);
+        let spec = app(&section, id, folder, timeout);
+        specs.extend(spec.map(|spec| AppSpec {
+            assertion,
+            bearer,
+            ..spec
+        }));
     });
     specs
 }
@@ -49,7 +58,8 @@ fn app(
     timeout: Duration,
 ) -> Option<AppSpec> {
     let upstream = section.required("upstream", upstream);
-    let access = section.required("access", access);
+    let access = access(section);
+    let paths = path_rules(section);
     let isolation = isolation(section);
     let published_ports = published_ports(section, id.as_ref(), access.as_ref(), upstream.as_ref());
     let icon = section.text("icon");
@@ -80,6 +90,7 @@ fn app(
             true => PathRewrite::strip(),
             false => PathRewrite::Keep,
         },
+        cors_preflight: section.switch("cors_preflight").unwrap_or(false),
         identity_headers: section.switch("identity_headers").unwrap_or(true),
         isolation,
         published_ports,
@@ -91,6 +102,7 @@ fn app(
         timeout: own_timeout.unwrap_or(timeout),
         max_body: section.size("max_body"),
         tls,
+        paths: paths?,
         ..AppSpec::new(id?, upstream?, access?, timeout)
     };
     Some(spec)
@@ -101,18 +113,6 @@ fn protocol(text: &str) -> Result<Protocol, String> {
         "h1" => Ok(Protocol::Http1),
         "h2" => Ok(Protocol::Http2),
         _ => Err(format!("{text:?} is no protocol")),
-    }
-}
-
-fn access(text: &str) -> Result<Access, String> {
-    match Access::parse(text) {
-        // At run time an unknown rule denies; here its author can still correct it.
-        Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
-        rule @ (Access::Public
-        | Access::User
-        | Access::Group(_)
-        | Access::Owner(_)
-        | Access::Admins) => Ok(rule),
     }
 }
 
@@ -139,9 +139,10 @@ fn published_ports(
             );
             section.wrong("published_ports", what, None);
         }
-        let own = match table.text("access") {
-            Some(_) => table.required("access", access),
-            None => of_the_app.cloned(),
+        let own = if table.has("access") {
+            access(&table)
+        } else {
+            of_the_app.cloned()
         };
         let elsewhere = match table.text("upstream") {
             Some(_) => table.required("upstream", upstream).map(Some),

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve_datasets, resolve_groups, resolve_idle, resolve_kubernetes, resolve_listen,
+    resolve_datasets, resolve_groups, resolve_idle, resolve_installations, resolve_kubernetes,
+    resolve_listen,
     resolve_pods::{pod_policy, proxy_labels},
     resolve_process, resolve_viewers,
     section::ConfigSection,
@@ -23,6 +24,7 @@ use crate::{
         viewer::settings::ViewerSettings,
         webhook::certificate_store::CertificateSettings,
     },
+    installs::controller::settings::InstallationSettings,
     ops::{admin::AdminSettings, logging::LogSettings},
 };
 
@@ -46,6 +48,8 @@ pub struct ControllerSettings {
     pub applications: Option<ApplicationSettings>,
     /// The controller of viewers, if it is on.
     pub viewers: Option<ViewerSettings>,
+    /// The controller of installations, if it is on.
+    pub installations: Option<InstallationSettings>,
     /// The admission webhook, if it is on.
     pub webhook: Option<WebhookSettings>,
     /// The gateways that report when apps were used last; `None`: no app is ever idle.
@@ -74,19 +78,20 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
     }
     let applications = applications(file);
     let viewers = resolve_viewers::viewers(file, folder);
-    if matches!((&applications, &viewers), (Some(None), Some(None))) {
+    let lease = section.text("lease");
+    let cluster = kubernetes.flatten().map(|kubernetes| kubernetes.cluster);
+    let namespaces = cluster.as_ref().map(|it| it.namespaces.as_slice());
+    let installations = resolve_installations::installations(file, folder, namespaces);
+    let home = namespaces.and_then(<[String]>::first).cloned();
+    let all = (&applications, &viewers, &installations);
+    if matches!(all, (Some(None), Some(None), Some(None))) {
         let example = Some("applications = true".to_owned());
         section.wrong(
             "applications",
-            "is not on, and viewers is not either, so there is nothing to run",
+            "is not on, and neither are viewers and installations, so there is nothing to run",
             example,
         );
     }
-    let lease = section.text("lease");
-    let cluster = kubernetes.flatten().map(|kubernetes| kubernetes.cluster);
-    let home = cluster
-        .as_ref()
-        .and_then(|it| it.namespaces.first().cloned());
     let webhook = match section.has("webhook") {
         true => section
             .inner("webhook", "controller.webhook", |inner| {
@@ -104,6 +109,7 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         lease: lease.unwrap_or_else(|| "ludgate-controller".to_owned()),
         applications: applications?,
         viewers: viewers?,
+        installations: installations?,
         webhook: webhook?,
         idle: idle?,
         admin: admin?,

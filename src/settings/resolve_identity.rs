@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use openidconnect::IssuerUrl;
 use url::Url;
 
 use super::{
+    resolve_access::claims,
+    resolve_bearer::introspection,
+    resolve_trusted_issuers::trusted_issuers,
     section::ConfigSection,
-    values::{ca_file, is_encrypted_or_local, secret_file},
+    values::{ca_file, is_encrypted_or_local, issuer, secret_file},
 };
 use crate::{
     identity::oidc::{OidcSettings, settings::GroupDirectory},
@@ -16,6 +18,16 @@ use crate::{
 
 /// Reads `[identity]`. `None` only together with an error.
 pub(super) fn identity(section: &ConfigSection<'_>, folder: &Path) -> Option<OidcSettings> {
+    let client_secret = client_secret(section, folder);
+    Some(OidcSettings {
+        client_secret,
+        ..without_secret(section, folder)?
+    })
+}
+
+/// Reads `[identity]` for a process that only verifies tokens, and so needs no secret. `None` only
+/// together with an error.
+pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Option<OidcSettings> {
     let issuer = section.required("issuer", issuer);
     let client_id = section.required("client_id", |id| {
         if id.is_empty() {
@@ -24,7 +36,6 @@ pub(super) fn identity(section: &ConfigSection<'_>, folder: &Path) -> Option<Oid
             Ok(id.to_owned())
         }
     });
-    let client_secret = client_secret(section, folder);
     let mut scopes = section
         .texts("scopes")
         .unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).into());
@@ -41,18 +52,23 @@ pub(super) fn identity(section: &ConfigSection<'_>, folder: &Path) -> Option<Oid
     let admin_groups = admin_groups(section);
     let ca = ca_file(section, "ca", folder);
     let audiences = section.texts("audiences");
+    let claims = claims(section);
+    let trusted_issuers = trusted_issuers(section, issuer.as_ref(), folder);
     let client_id = client_id?;
     Some(OidcSettings {
         issuer: issuer?,
         audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
         client_id,
-        client_secret,
+        client_secret: None,
         scopes,
         groups_claim,
+        claims: claims?,
         directory,
         admin_groups,
         sign_out_at_provider: section.switch("sign_out_at_provider").unwrap_or(true),
         ca,
+        trusted_issuers: trusted_issuers?,
+        introspection: introspection(section),
     })
 }
 
@@ -102,17 +118,4 @@ fn directory(section: &ConfigSection<'_>) -> Option<GroupDirectory> {
         url: url?,
         field: field.unwrap_or_else(|| "id".to_owned()),
     })
-}
-
-fn issuer(text: &str) -> Result<IssuerUrl, String> {
-    let issuer =
-        IssuerUrl::new(text.to_owned()).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-    let url = issuer.url();
-    if !is_encrypted_or_local(url) {
-        return Err("must be https (http is accepted on loopback only)".into());
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err("must have no query and no fragment".into());
-    }
-    Ok(issuer)
 }

@@ -4,12 +4,16 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use super::{
     file::ConfigFile,
+    resolve_served_installs::{self, ServedInstallations},
+    resolve_served_labs::{ServedLabs, served_labs},
     resolve_site::{overlap, path},
     section::ConfigSection,
     values::isolation,
 };
 use crate::{
-    catalog::from_kubernetes::access_template::AccessTemplate,
+    catalog::from_kubernetes::{
+        InstallationScope, ServedKinds, access_template::AccessTemplate, labs::LabSource,
+    },
     cluster,
     model::{app::Isolation, vhost::HostLabel},
 };
@@ -30,11 +34,33 @@ pub struct KubernetesSettings {
     pub logs: bool,
     /// Which viewers are served; `None`: none.
     pub viewers: Option<ServedViewers>,
+    /// Which installed apps are served; `None`: none.
+    pub installations: Option<ServedInstallations>,
+    /// Which labs are served; `None`: none.
+    pub labs: Option<ServedLabs>,
 }
 
 impl KubernetesSettings {
+    /// The kinds of apps that are served besides PhApplications.
+    pub fn served_kinds(&self) -> ServedKinds {
+        let scope = |served: &ServedInstallations| match served.all_namespaces {
+            true => InstallationScope::All,
+            false => InstallationScope::Namespaces,
+        };
+        ServedKinds {
+            viewers: self.viewer_access(),
+            installations: self.installations.as_ref().map(scope),
+            labs: self.lab_source(),
+        }
+    }
+
+    /// How labs are found; `None`: they are not served.
+    pub fn lab_source(&self) -> Option<LabSource> {
+        self.labs.as_ref().map(|labs| labs.source.clone())
+    }
+
     /// The access rule of viewers; `None`: they are not served.
-    pub fn viewer_access(&self) -> Option<AccessTemplate> {
+    fn viewer_access(&self) -> Option<AccessTemplate> {
         let viewers = self.viewers.as_ref()?;
         let access = viewers.access.clone();
         Some(access.unwrap_or_else(AccessTemplate::absent))
@@ -52,6 +78,7 @@ pub struct ServedViewers {
 
 /// Reads the section. `None` only together with an error.
 pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<KubernetesSettings>> {
+    let labs = served_labs(file);
     if !file.has("kubernetes") {
         return Some(None);
     }
@@ -105,6 +132,13 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
         let what = "cannot be combined with isolation = \"host\": they are on paths of the site";
         section.wrong("viewers", what, None);
     }
+    let viewers = viewers.flatten();
+    let labs = labs?;
+    let others = resolve_served_installs::OtherPrefixes {
+        viewers: viewers.as_ref().map(|viewers| viewers.prefix.as_str()),
+        labs: labs.as_ref().map(|labs| labs.prefix.as_str()),
+    };
+    let installations = resolve_served_installs::installations(file, &section, others, isolation);
     let cluster = cluster::ClusterSettings {
         namespaces,
         kubeconfig,
@@ -114,7 +148,9 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
         cluster,
         isolation,
         logs,
-        viewers: viewers.flatten(),
+        viewers,
+        installations: installations?,
+        labs,
     }))
 }
 

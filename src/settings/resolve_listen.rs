@@ -1,6 +1,6 @@
 //! `[listen]` and `[limits]`: the public listeners, their deadlines and sizes.
 
-use std::{net::SocketAddr, num::NonZeroU32, path::Path, time::Duration};
+use std::{net::SocketAddr, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 
@@ -67,6 +67,7 @@ impl Limits {
                 requests_per_app: count("requests_per_app", 1024, 1..=1_000_000),
                 connections_per_app: count("connections_per_app", 1024, 1..=1_000_000),
                 client_share: count("client_share", 25, 1..=100),
+                own_ports: Arc::default(),
             },
             stop_grace: limits.duration("stop_grace").unwrap_or(5 * SECOND),
             sign_ins: NonZeroU32::new(small("sign_ins", 100, 1..=1_000_000))
@@ -185,7 +186,7 @@ pub fn address(section: &ConfigSection<'_>, default: &str) -> Option<SocketAddr>
 }
 
 /// Trusted networks. The whole internet is an error.
-fn networks(listen: &ConfigSection<'_>, name: &'static str) -> Vec<IpNet> {
+pub(super) fn networks(listen: &ConfigSection<'_>, name: &'static str) -> Vec<IpNet> {
     let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
         let network = text

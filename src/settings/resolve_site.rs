@@ -6,7 +6,7 @@ use http::HeaderValue;
 
 use super::{
     file::ConfigFile,
-    resolve_arvados, resolve_hosts,
+    resolve_arvados, resolve_assertion_keys, resolve_hosts,
     section::ConfigSection,
     values::{API_ADDRESS, origin, upstream},
 };
@@ -43,6 +43,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
         cookies: cookies?,
         origin,
         signs_in: file.has("identity"),
+        signs_assertions: resolve_assertion_keys::are_configured(file),
         serves_logs: false,
         alias: None,
         hsts: hsts?,
@@ -51,6 +52,8 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
         ports,
         apps_prefix: apps_prefix?.into(),
         viewers_prefix: None,
+        installs_prefix: None,
+        labs_prefix: None,
         endpoints: endpoints?.into(),
         api: api?,
         console: console?,

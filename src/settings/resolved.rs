@@ -5,7 +5,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use super::{resolve_api::ApiService, resolve_kubernetes::KubernetesSettings};
 use crate::{
     forward,
-    identity::oidc,
+    hub_proxy::HubProxySettings,
+    identity::{assertion::AssertionKeys, oidc, service_tokens::ServiceTokenSettings},
     integrations::arvados,
     listener,
     model::{
@@ -34,8 +35,12 @@ pub struct Settings {
     pub identity: Option<oidc::OidcSettings>,
     /// Lifetimes and store of sessions.
     pub session: session::SessionSettings,
+    /// Where service tokens are; `None`: there are none.
+    pub service_tokens: Option<ServiceTokenSettings>,
     /// Keys that seal cookies and tickets.
     pub keys: Arc<KeyRing>,
+    /// Keys that sign identities for apps.
+    pub assertion_keys: Option<Arc<AssertionKeys>>,
     /// Deadlines and limits towards apps.
     pub forward: forward::ForwardSettings,
     /// New connections are accepted for this long after SIGTERM.
@@ -54,6 +59,8 @@ pub struct Settings {
     pub kubernetes: Option<KubernetesSettings>,
     /// The API, if this process serves it.
     pub api: Option<ApiService>,
+    /// The routes of a JupyterHub, if one may add them.
+    pub hub_proxy: Option<HubProxySettings>,
     /// Warnings about valid but unsafe settings; shown at start-up and by `config check`.
     pub warnings: Vec<String>,
 }

@@ -7,9 +7,10 @@ use toml::de::{DeTable, DeValue};
 use super::{
     document::{Document, variable_name},
     error::ConfigError,
-    keys::{self, Kind, PUBLISHED_PORT},
+    keys::{self, Kind, PATH_RULE, PUBLISHED_PORT},
     units,
 };
+use crate::model::access::compound::WrittenRule;
 
 /// One table of the file, or its absence.
 #[derive(Clone, Copy)]
@@ -190,6 +191,53 @@ impl ConfigSection<'_> {
         }
     }
 
+    /// The access rule of a key.
+    pub fn rule(&self, name: &'static str) -> Option<WrittenRule> {
+        self.scalar(name, written_rule, |_| None)
+    }
+
+    /// Passes every table of the list `paths`.
+    pub fn each_path(&self, read: impl FnMut(ConfigSection<'_>)) {
+        self.each_table("paths", PATH_RULE.name, read);
+    }
+
+    /// Passes every table of a list; `section` is the name of such tables among the sections.
+    pub fn each_table(
+        &self,
+        name: &'static str,
+        section: &'static str,
+        mut read: impl FnMut(ConfigSection<'_>),
+    ) {
+        let Some((_, value)) = self.value(name) else {
+            return;
+        };
+        let Some(list) = value.as_array() else {
+            let what = format!("expected [[{section}]] tables, found {}", value.type_str());
+            self.wrong(name, what, Some(format!("write [[{section}]]")));
+            return;
+        };
+        for (index, item) in list.iter().enumerate() {
+            let path = format!("{}.{name}[{index}]", self.path);
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    self.document.check_keys(section, &path, table);
+                    read(ConfigSection {
+                        document: self.document,
+                        name: section,
+                        path: &path,
+                        table: Some(table),
+                    });
+                }
+                None => self.document.report(ConfigError {
+                    key: path,
+                    line: Some(self.document.line(item.span().start)),
+                    what: "expected a table".to_owned(),
+                    suggestion: None,
+                }),
+            }
+        }
+    }
+
     /// A duration above zero, with a default.
     pub fn positive(&self, name: &'static str, default: Duration) -> Duration {
         let value = self.duration(name).unwrap_or(default);
@@ -282,7 +330,9 @@ impl ConfigSection<'_> {
             let read = from_environment(text);
             if read.is_none() {
                 let what = match kind() {
-                    Kind::Texts | Kind::Table => "only the file can set this".to_owned(),
+                    Kind::Texts | Kind::Table | Kind::Rule => {
+                        "only the file can set this".to_owned()
+                    }
                     Kind::Text
                     | Kind::Switch
                     | Kind::Number
@@ -314,6 +364,26 @@ impl ConfigSection<'_> {
             );
         }
         read
+    }
+}
+
+/// An access rule as it is written. Whether its clauses are understood is another question.
+fn written_rule(value: &DeValue<'_>) -> Option<WrittenRule> {
+    if let Some(text) = value.as_str() {
+        return Some(WrittenRule::Clause(text.to_owned()));
+    }
+    let mut entries = value.as_table()?.iter();
+    let (Some((key, list)), None) = (entries.next(), entries.next()) else {
+        return None;
+    };
+    let parts = list.get_ref().as_array()?.iter();
+    let parts = parts.map(|part| written_rule(part.get_ref()));
+    let parts = parts.collect::<Option<Vec<_>>>()?;
+    let key: &str = key.get_ref();
+    match key {
+        "any" => Some(WrittenRule::Any(parts)),
+        "all" => Some(WrittenRule::All(parts)),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
+use openidconnect::IssuerUrl;
 use url::Url;
 
 use super::section::ConfigSection;
@@ -16,10 +17,28 @@ use crate::{
 
 /// Default address of the API's listener.
 pub const API_ADDRESS: &str = "127.0.0.1:8082";
+/// Default address of the listener of labs.
+pub const LABS_ADDRESS: &str = "127.0.0.1:8083";
+/// Maximum of claims that a session keeps.
+pub(crate) const MAX_CLAIMS: usize = 16;
 
 /// Parses an origin: scheme, host and port only.
 pub fn origin(text: &str) -> Result<WebOrigin, String> {
     WebOrigin::parse(text).map_err(|error| error.to_string())
+}
+
+/// Parses the URL of an issuer, which is compared byte by byte.
+pub(super) fn issuer(text: &str) -> Result<IssuerUrl, String> {
+    let issuer =
+        IssuerUrl::new(text.to_owned()).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let url = issuer.url();
+    if !is_encrypted_or_local(url) {
+        return Err("must be https (http is accepted on loopback only)".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must have no query and no fragment".into());
+    }
+    Ok(issuer)
 }
 
 /// Whether secrets may be sent to a URL: https, or http on loopback.

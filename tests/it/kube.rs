@@ -3,8 +3,13 @@
 
 mod api;
 mod faults;
+mod helm_engine;
+mod installs;
+mod installs_api;
 mod killed;
 mod kubelet;
+mod labs;
+mod labs_images;
 mod leader;
 mod life;
 mod logs;
@@ -14,6 +19,7 @@ mod outage;
 mod pods;
 mod reachable;
 mod revoked;
+mod served_labs;
 mod states;
 mod templates;
 mod viewers;

@@ -37,14 +37,22 @@ mod wire {
 /// Which host and path lead to which app.
 mod routing {
     mod hosts;
+    mod hub_routes;
     mod paths;
     mod trailing_slash;
 }
 
 /// Access decisions, for requests and for open streams.
 mod access {
+    mod callers;
     mod decision_table;
+    mod forward_auth;
+    mod forward_auth_nginx;
+    mod forward_auth_requests;
+    mod path_rules;
+    mod rule_apps;
     pub(super) mod streams;
+    mod unknown_groups;
 }
 
 /// Signing in, and every other way to prove an identity.
@@ -52,13 +60,17 @@ mod sign_in {
     mod bearer;
     mod callback;
     mod groups_elsewhere;
+    mod opaque_tokens;
     mod pages;
+    mod programs_document;
     mod provider_trouble;
     mod real_provider;
     mod renew;
     mod saved_forms;
     mod saved_forms_unsent;
+    mod service_tokens;
     mod tickets;
+    mod trusted_issuers;
     mod userinfo;
 }
 
@@ -77,6 +89,7 @@ mod sessions {
 /// What an app gets, what its client gets back, and how the app is reached.
 mod forwarding {
     mod app_limits;
+    mod assertion;
     mod bodies;
     mod connections;
     mod faults;
@@ -100,6 +113,7 @@ mod websockets {
 /// Several gateways that share a Redis.
 mod replicas {
     mod restored;
+    mod service_tokens;
     mod shared;
     mod store_access;
     mod store_away;
@@ -141,6 +155,7 @@ mod console {
 mod configuration {
     mod file;
     mod hosts;
+    mod installations;
     mod reload;
     mod served_viewers;
     mod upstreams;
@@ -151,6 +166,7 @@ mod configuration {
 mod operations {
     mod activity;
     mod admin;
+    mod explain_live;
     mod replacement;
     mod signals;
 }

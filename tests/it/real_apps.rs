@@ -1,6 +1,8 @@
 //! JupyterLab, MLflow and Next.js in a real browser, at a path and on a host, configured as
-//! docs/apps.md and the README say. On its own (`make test-apps`), since the apps are large:
-//! tests/real/apps/install.sh puts them there.
+//! docs/apps.md and the README say; Envoy in front of an app. On its own (`make test-apps`), since
+//! the programs are large: tests/real/apps/install.sh puts them there.
+
+mod envoy;
 
 use std::{
     os::unix::process::CommandExt,

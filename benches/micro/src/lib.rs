@@ -58,6 +58,7 @@ pub fn numbered_person(number: usize) -> Arc<Principal> {
         email: Some("alice@example.test".into()),
         preferred_username: Some("alice".into()),
         groups: groups.iter().filter_map(|name| GroupName::new(name)).collect(),
+        ..PersonClaims::default()
     };
     Arc::new(Principal::new(claims, &[]))
 }

@@ -16,6 +16,12 @@
 {{- if and .config.clientSecret .config.existingSecret }}
 {{- fail "config.clientSecret and config.existingSecret: set one of them, not both" }}
 {{- end }}
+{{- if and .config.assertionKeysSecret .config.createAssertionKeys }}
+{{- fail "config.assertionKeysSecret and config.createAssertionKeys: set one of them, not both" }}
+{{- end }}
+{{- if and (or .config.assertionKeysSecret .config.createAssertionKeys) (not .config.issuer) }}
+{{- fail "config.assertionKeysSecret and config.createAssertionKeys need config.issuer: without it there are no users to name" }}
+{{- end }}
 {{- if and .config.namespace .config.namespaces }}
 {{- fail "config.namespace and config.namespaces: set one of them, not both" }}
 {{- end }}
@@ -28,17 +34,35 @@
 {{- if and .config.sessionStoreSecret (not .config.sessionKeysSecret) }}
 {{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must decrypt records that another pod has sealed" }}
 {{- end }}
-{{- if and (or .controller.enabled .api.enabled .config.viewers.enabled) (not .config.kubernetes) }}
-{{- fail "controller.enabled, api.enabled and config.viewers.enabled need config.kubernetes: they work on its objects" }}
+{{- if and (or .controller.enabled .api.enabled .config.viewers.enabled .config.installations.enabled) (not .config.kubernetes) }}
+{{- fail "controller.enabled, api.enabled, config.viewers.enabled and config.installations.enabled need config.kubernetes: they work on its objects" }}
+{{- end }}
+{{- if and .labs.enabled (not .config.kubernetes) }}
+{{- fail "labs.enabled needs config.kubernetes: labs are pods" }}
+{{- end }}
+{{- if and .labs.enabled (hasKey .labs.settings "gateway") (not .config.issuer) }}
+{{- fail "labs.settings.gateway needs config.issuer: a lab is for its owner alone" }}
+{{- end }}
+{{- if and .labs.enabled (not .labs.config) }}
+{{- fail "labs.enabled needs labs.config: labs, their images and sizes" }}
+{{- end }}
+{{- if and .labs.enabled (gt (int .labs.replicaCount) 1) (not .labs.storeSecret) (not (hasKey .labs.settings "store")) (not (hasKey .labs.settings "store_file")) }}
+{{- fail "labs.replicaCount above 1 needs labs.storeSecret: otherwise starts and deletions are kept in memory, and replicas do not share them; see values.yaml" }}
+{{- end }}
+{{- if and .labs.storeSecret (or (hasKey .labs.settings "store") (hasKey .labs.settings "store_file")) }}
+{{- fail "labs.storeSecret and a store in labs.settings: set one of them, not both" }}
 {{- end }}
 {{- if and .api.enabled (not .config.issuer) }}
 {{- fail "api.enabled needs config.issuer: people must sign in to make apps" }}
 {{- end }}
-{{- if and (or (and .controller.enabled (not .controller.viewers.enabled)) .api.enabled) (not .config.groups) }}
-{{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group; only a controller of viewers needs none" }}
+{{- if and (or (and .controller.enabled (not .controller.viewers.enabled) (not .controller.installations.enabled)) .api.enabled) (not .config.groups) }}
+{{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group; only a controller of viewers or installations needs none" }}
 {{- end }}
-{{- if and (or .controller.viewers.enabled .controller.idle.enabled) (not .controller.enabled) }}
-{{- fail "controller.viewers and controller.idle need controller.enabled: they are parts of the controller" }}
+{{- if and (or .controller.viewers.enabled .controller.installations.enabled .controller.idle.enabled) (not .controller.enabled) }}
+{{- fail "controller.viewers, controller.installations and controller.idle need controller.enabled: they are parts of the controller" }}
+{{- end }}
+{{- if and .controller.installations.enabled (not .controller.installations.image.repository) }}
+{{- fail "controller.installations.image.repository is needed: an image with Helm and git, of the Dockerfile's target installs" }}
 {{- end }}
 {{- if and .controller.viewers.enabled .controller.viewers.image .controller.viewers.defaultPodFile }}
 {{- fail "controller.viewers.image and .defaultPodFile: set one of them, not both" }}

@@ -64,6 +64,9 @@ audiences = {{ toJson . }}
 {{- with .accessTokenCookie }}
 access_token_cookie = {{ toJson . }}
 {{- end }}
+{{- if include "ludgate.assertionKeys" $ }}
+assertion_keys = ["/etc/ludgate/assertion-keys/assertion-keys.pem"]
+{{- end }}
 {{- end }}
 {{- if .kubernetes }}
 
@@ -83,6 +86,11 @@ logs = true
 {{- $viewers := dict "prefix" .viewers.prefix }}
 {{- with .viewers.access }}{{ $_ := set $viewers "access" . }}{{ end }}
 viewers = {{ include "ludgate.tomlValue" $viewers }}
+{{- end }}
+{{- if .installations.enabled }}
+{{- $installations := dict "prefix" .installations.prefix }}
+{{- if .installations.allNamespaces }}{{ $_ := set $installations "all_namespaces" true }}{{ end }}
+installations = {{ include "ludgate.tomlValue" $installations }}
 {{- end }}
 {{- end }}
 {{- $session := .session }}
@@ -116,6 +124,31 @@ template_import = true
 {{- end }}
 {{- if $.Values.api.deviceSignIn }}
 device_sign_in = true
+{{- end }}
+{{- end }}
+{{- with $.Values.labs }}
+{{- if .enabled }}
+
+[labs]
+address = "0.0.0.0:8083"
+config = "labs.yaml"
+lease = {{ printf "%s-labs" (include "ludgate.fullname" $) | toJson }}
+{{- if .storeSecret }}
+store_file = "/etc/ludgate/lab-store/store"
+keys_file = "/etc/ludgate/lab-store/keys"
+{{- end }}
+{{- $settings := deepCopy .settings }}
+{{- if hasKey .settings "gateway" }}
+{{- /* Only the gateway reaches labs besides the hub. */}}
+{{- $prefix := dig "lab" "namespacePrefix" "" .config }}
+{{- with $prefix }}{{ $_ := set $settings "gateway" (merge $settings.gateway (dict "namespace_prefix" .)) }}{{ end }}
+{{- $gateway := printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=ludgate-gateway" $.Release.Name }}
+{{- $release := printf "kubernetes.io/metadata.name=%s" $.Release.Namespace }}
+{{- $settings = merge $settings (dict "proxy_pod_labels" (list $gateway) "proxy_namespace_labels" (list $release)) }}
+{{- end }}
+{{- range $key, $value := $settings }}
+{{ $key }} = {{ include "ludgate.tomlValue" $value }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if $.Values.controller.enabled }}
@@ -158,6 +191,15 @@ configuration = {{ printf "%s-%s" $webhook $.Release.Namespace | toJson }}
 {{- end }}
 {{- range $key, $value := merge $viewers $proxies }}
 {{ $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $.Values.controller.installations }}
+{{- if .enabled }}
+
+[controller.installations]
+{{- range $key, $value := merge (deepCopy .settings) (dict "folder" "/var/lib/ludgate") }}
+{{ $key }} = {{ include "ludgate.tomlValue" $value }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -60,6 +60,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.controller.enabled .Values.controller.viewers.enabled }}true{{ end }}
 {{- end }}
 
+{{- define "ludgate.runsInstallations" -}}
+{{- if and .Values.controller.enabled .Values.controller.installations.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* The image with Helm and git; empty if the controller needs neither. */}}
+{{- define "ludgate.installsImage" -}}
+{{- if include "ludgate.runsInstallations" . }}
+{{- with .Values.controller.installations.image }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Not empty if the controller asks the chart's own gateway which apps are in use. */}}
 {{- define "ludgate.asksGateway" -}}
 {{- with .Values.controller }}
@@ -78,6 +91,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "ludgate.clientSecret" -}}
 {{- if .Values.config.existingSecret }}{{ .Values.config.existingSecret }}
 {{- else if .Values.config.clientSecret }}{{ include "ludgate.fullname" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The Secret with the keys that sign identities for apps; empty: there are none. */}}
+{{- define "ludgate.assertionKeys" -}}
+{{- if .Values.config.assertionKeysSecret }}{{ .Values.config.assertionKeysSecret }}
+{{- else if .Values.config.createAssertionKeys }}{{ include "ludgate.fullname" . }}-assertion-keys
 {{- end }}
 {{- end }}
 

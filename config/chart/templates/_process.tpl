@@ -1,5 +1,8 @@
 {{- /* The Deployment and ServiceAccount of a process beside the gateway. Takes root, component (its subcommand), values,
-       and `ports`, a list of container ports. With `secrets` it signs people in, so it has the files for that. */}}
+       and `ports`, a list of container ports. With `secrets` it signs people in, so it has the files for that, with `env`
+       the variables alone, and with `pod` it knows its pod. `peers` may connect besides the gateway, and a change of
+       `files` replaces the pods. `labStore` is a Secret with the address of a Redis and with keys.
+        `image` replaces the chart's, and with `work` the pod has a folder to write to. */}}
 {{- define "ludgate.process" -}}
 {{- $root := .root }}
 {{- $name := printf "%s-%s" (include "ludgate.fullname" $root) .component }}
@@ -34,7 +37,7 @@ spec:
         {{- toYaml $labels | nindent 8 }}
       annotations:
         # Most of the configuration is read at start, so a change replaces the pods.
-        checksum/config: {{ include "ludgate.config" $root | sha256sum }}
+        checksum/config: {{ print (include "ludgate.config" $root) (default "" $.files) | sha256sum }}
     spec:
       serviceAccountName: {{ $name }}
       automountServiceAccountToken: true
@@ -54,12 +57,18 @@ spec:
       {{- end }}
       containers:
         - name: ludgate
-          image: {{ include "ludgate.image" $root | quote }}
+          image: {{ default (include "ludgate.image" $root) $.image | quote }}
           imagePullPolicy: {{ .image.pullPolicy }}
           args: [{{ $.component }}, --config, /etc/ludgate/config/ludgate.toml]
-          {{- with ternary (include "ludgate.env" $root) "" $.secrets }}
+          {{- $variables := ternary (include "ludgate.env" $root) "" (or $.secrets (hasKey $ "env")) }}
+          {{- if or $variables $.pod }}
           env:
+            {{- with $variables }}
             {{- . | nindent 12 }}
+            {{- end }}
+            {{- if $.pod }}
+            {{- include "ludgate.podVariables" $root | nindent 12 }}
+            {{- end }}
           {{- end }}
           ports:
             {{- toYaml (append $.ports (dict "name" "admin" "containerPort" 9090)) | nindent 12 }}
@@ -87,11 +96,32 @@ spec:
           {{- end }}
           volumeMounts:
             {{- include (ternary "ludgate.mounts" "ludgate.configMounts" $.secrets) $root | nindent 12 }}
+            {{- if $.labStore }}
+            - name: lab-store
+              mountPath: /etc/ludgate/lab-store
+              readOnly: true
+            {{- end }}
+            {{- if $.work }}
+            - name: work
+              mountPath: /var/lib/ludgate
+            {{- end }}
             {{- with .extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
       volumes:
         {{- include (ternary "ludgate.volumes" "ludgate.configVolumes" $.secrets) $root | nindent 8 }}
+        {{- with $.labStore }}
+        - name: lab-store
+          secret:
+            secretName: {{ . }}
+            # Only the keys that Ludgate reads, readable by its group only.
+            items: [{ key: store, path: store }, { key: keys, path: keys }]
+            defaultMode: 0440
+        {{- end }}
+        {{- if $.work }}
+        - name: work
+          emptyDir: {}
+        {{- end }}
         {{- with .extraVolumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -126,6 +156,9 @@ spec:
         - podSelector:
             matchLabels:
               {{- include "ludgate.selector" $root | nindent 14 }}
+        {{- with $.peers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
     {{- end }}
     {{- with .networkPolicy.adminFrom }}
     - ports:
@@ -136,6 +169,16 @@ spec:
   {{- end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* Objects that belong to this pod end with it. */}}
+{{- define "ludgate.podVariables" -}}
+- name: POD_NAME
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+- name: POD_NAMESPACE
+  valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+- name: POD_UID
+  valueFrom: { fieldRef: { fieldPath: metadata.uid } }
 {{- end }}
 
 {{- define "ludgate.processSelector" -}}

@@ -59,7 +59,7 @@ pub(crate) async fn not_allowed() -> Response {
 
 /// Reads what a client still sends. Closing the connection with unread bytes would reset it, and
 /// the client could lose the answer.
-async fn discard(mut body: Body) {
+pub(crate) async fn discard(mut body: Body) {
     let reading = async { while let Some(Ok(_)) = body.frame().await {} };
     // A client that sends more than that is cut off.
     let _ = timeout(DISCARD_DEADLINE, reading).await;

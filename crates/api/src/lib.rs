@@ -3,7 +3,8 @@
 //!
 //! `app_input`, `app_object`, `app_record`, `variables` and `paging` are pure. `cluster_objects`
 //! reads and writes Kubernetes, and `template_import` reads templates from URLs; `operations` joins
-//! them, and `schema` is their GraphQL. `server` has the routes, and `authentication` the people.
+//! them, and `schema` is their GraphQL. `installations` is the REST API of applications from Helm
+//! charts. `server` has the routes, and `authentication` the people.
 
 pub mod app_input;
 pub mod app_object;
@@ -14,6 +15,7 @@ mod device_endpoint;
 pub mod error;
 mod graphql_endpoint;
 pub mod graphql_request;
+pub mod installations;
 mod log_endpoint;
 pub mod operations;
 pub mod paging;

@@ -7,6 +7,7 @@ use ludgate_identity::oidc::Oidc;
 
 use crate::{
     authentication::Authentication,
+    installations::service::InstallationsApi,
     operations::Operations,
     schema::{ApiSchema, schema},
 };
@@ -22,16 +23,18 @@ pub struct ApiState {
     pub(crate) schema: ApiSchema,
     pub(crate) oidc: Arc<Oidc>,
     pub(crate) signs_in_by_device: bool,
+    pub(crate) installations: Option<InstallationsApi>,
 }
 
 impl ApiState {
     /// The state of a server of these operations. `signs_in_by_device`: people may get API tokens
-    /// by device codes.
+    /// by device codes. `installations`: the REST API of applications, if it is on.
     pub fn new(
         oidc: Arc<Oidc>,
         operations: Operations,
         logs: PodLogs,
         signs_in_by_device: bool,
+        installations: Option<InstallationsApi>,
     ) -> ApiState {
         ApiState {
             authentication: Authentication::new(oidc.clone()),
@@ -40,6 +43,7 @@ impl ApiState {
             schema: schema(),
             oidc,
             signs_in_by_device,
+            installations,
         }
     }
 }

@@ -94,8 +94,8 @@ impl From<CallError> for OperationError {
         tracing::info!(error = chain(&error), "cannot download a template");
         let text = format!("url: {error}");
         match error {
-            CallError::Unreachable(_) | CallError::Timeout => OperationError::Unavailable(text),
-            CallError::Insecure(_) | CallError::Answer(_) => OperationError::Invalid(text),
+            CallError::Unreachable(_) | CallError::Timeout(_) => OperationError::Unavailable(text),
+            CallError::Insecure(_) | CallError::Answer { .. } => OperationError::Invalid(text),
         }
     }
 }

@@ -105,7 +105,7 @@ impl SiteConnection {
         follow: bool,
         tail: Option<u32>,
     ) -> Result<LogBytes, ClientError> {
-        let pod = percent_encoding::utf8_percent_encode(pod, RESERVED);
+        let pod = segment(pod);
         let tail = tail.map(|lines| format!("&tailLines={lines}"));
         let path = format!(
             "/api/logs/phapplications/{pod}?follow={follow}{}",
@@ -126,6 +126,39 @@ impl SiteConnection {
             code: status.to_string(),
             message: text.trim().chars().take(MAX_SHOWN).collect(),
         })
+    }
+
+    /// Calls a path of the REST API, and returns the body of the answer.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. The code of a refusal is its HTTP status.
+    pub(crate) async fn rest(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = self
+            .request(method, path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::from(body));
+        let (status, bytes) = self.whole(request).await?;
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(self.sign_in_needed());
+        }
+        let no_json = |_| self.wrong_status(status);
+        let answer: Value = serde_json::from_slice(&bytes).map_err(no_json)?;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        match answer["error"]["message"].as_str() {
+            Some(message) => Err(ClientError::Refused {
+                code: status.as_u16().to_string(),
+                message: message.to_owned(),
+            }),
+            None => Err(self.wrong_status(status)),
+        }
     }
 
     /// Exchanges the code that a person copied from the browser for an API token.
@@ -253,6 +286,11 @@ impl SiteConnection {
             what,
         }
     }
+}
+
+/// A segment of a path.
+pub(crate) fn segment(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// The token in the answer to a sign-in.

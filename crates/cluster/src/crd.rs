@@ -1,8 +1,14 @@
 //! The custom resources that Ludgate reads: `PhApplication`, an app with its access rule,
-//! `PhAppTemplate`, a template for such apps, and `PVCViewer`, a web app that shows the files of a
-//! volume. The definitions are generated from these types, so they cannot drift apart.
+//! `PhAppTemplate`, a template for such apps, `PVCViewer`, a web app that shows the files of a
+//! volume, and `ApplicationDefinition` and `ApplicationInstallation`, apps from charts. The
+//! definitions are generated from these types, so they cannot drift apart.
 
+pub mod app_target;
 pub mod application;
+pub mod chart_source;
+pub mod definition;
+pub mod installation;
+pub mod installation_status;
 mod schema;
 pub mod template;
 pub mod viewer;
@@ -11,10 +17,18 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 use application::PhApplication;
+use definition::ApplicationDefinition;
+use installation::ApplicationInstallation;
 use template::PhAppTemplate;
 use viewer::PVCViewer;
 
 /// The definitions of all custom resources.
-pub fn definitions() -> [CustomResourceDefinition; 3] {
-    [PhApplication::crd(), PhAppTemplate::crd(), PVCViewer::crd()]
+pub fn definitions() -> [CustomResourceDefinition; 5] {
+    [
+        PhApplication::crd(),
+        PhAppTemplate::crd(),
+        PVCViewer::crd(),
+        ApplicationDefinition::crd(),
+        ApplicationInstallation::crd(),
+    ]
 }

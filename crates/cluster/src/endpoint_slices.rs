@@ -134,6 +134,13 @@ pub fn parse(object: &Object) -> Option<EndpointSlice> {
     })
 }
 
+/// Whether an address can be that of a server that a hub started: a program of this machine, or a
+/// pod.
+pub fn may_be_a_server(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || may_be_a_pod(&address)
+}
+
 /// Whether an address can be that of a pod. Never our own machine, its link-local neighbours, or a
 /// cloud's metadata service.
 fn may_be_a_pod(address: &IpAddr) -> bool {
@@ -199,6 +206,26 @@ mod tests {
             { "addresses": ["not-an-address"] },
         ]);
         assert_eq!(addresses(endpoints), ["10.0.0.1", "10.0.0.3", "10.0.0.5"]);
+    }
+
+    #[test]
+    fn a_server_is_a_program_of_this_machine_or_a_pod() {
+        for (address, wanted) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.7", true),
+            ("fd12::7", true),
+            ("169.254.169.254", false),
+            ("::ffff:169.254.169.254", false),
+            ("168.63.129.16", false),
+            ("fe80::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+        ] {
+            let parsed = address.parse().expect("an address");
+            assert_eq!(may_be_a_server(parsed), wanted, "{address}");
+        }
     }
 
     #[test]

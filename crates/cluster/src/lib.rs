@@ -71,6 +71,7 @@ pub enum ClusterError {
 pub struct Cluster {
     client: Client,
     streaming_client: Client,
+    config: Config,
     settings: ClusterSettings,
     watches: Staleness,
 }
@@ -103,10 +104,11 @@ impl Cluster {
         // A followed log may be silent for hours.
         let streaming_client = ClientBuilder::try_from(config.clone())?.build();
         config.read_timeout = Some(settings.call_timeout());
-        let client = ClientBuilder::try_from(config)?.build();
+        let client = ClientBuilder::try_from(config.clone())?.build();
         Ok(Cluster {
             client,
             streaming_client,
+            config,
             settings,
             watches: Staleness::new(clock),
         })
@@ -121,6 +123,11 @@ impl Cluster {
     /// A client without a read timeout, for streams. Callers must set their own deadlines.
     pub fn streaming_client(&self) -> &Client {
         &self.streaming_client
+    }
+
+    /// The configuration of the client: the address of the API server, its CA, and credentials.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The settings that the client was made from.

@@ -22,7 +22,7 @@ const DEEP: usize = 64;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeepObject {
-    /// Identity, version, labels and annotations; nothing else of it is read.
+    /// Identity, version, finalizers, labels and annotations; nothing else of it is read.
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
     /// The desired state.
@@ -38,7 +38,7 @@ pub struct DeepObject {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Object {
-    /// Identity, version, labels and annotations; nothing else of it is read.
+    /// Identity, version, finalizers, labels and annotations; nothing else of it is read.
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
     /// The desired state.
@@ -78,6 +78,7 @@ struct Essentials {
     uid: Option<String>,
     generation: Option<i64>,
     deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
     #[serde(deserialize_with = "texts")]
     labels: Option<BTreeMap<String, String>>,
     #[serde(deserialize_with = "texts")]
@@ -93,6 +94,7 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
         uid,
         generation,
         deletion_timestamp,
+        finalizers,
         labels,
         annotations,
     } = Essentials::deserialize(from)?;
@@ -103,6 +105,7 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
         uid,
         generation,
         deletion_timestamp,
+        finalizers,
         labels,
         annotations,
         ..ObjectMeta::default()

@@ -1,12 +1,12 @@
-//! A watch of one kind of object in one namespace: list, then changes, then a new list whenever an
-//! event may have been missed. It never gives up.
+//! A watch of one kind of object in one namespace, or in all: list, then changes, then a new list
+//! whenever an event may have been missed. It never gives up.
 //!
 //! Invariant: an unreadable event is never skipped. It could be the one that revokes access.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{
     Api,
     api::{ApiResource, ListParams, WatchParams},
@@ -60,19 +60,32 @@ pub enum ObjectEvent {
 pub enum WatchTarget {
     /// Objects of this kind.
     Kind(ApiResource),
+    /// Objects of this kind, in all namespaces or in none.
+    Everywhere(ApiResource),
     /// EndpointSlices, in the version that the cluster serves.
     EndpointSlices,
+    /// EndpointSlices with this `key=value` label, in all namespaces.
+    LabeledSlices(String),
+    /// Objects of this kind with this `key=value` label, in all namespaces.
+    LabeledEverywhere(ApiResource, String),
     /// The Namespace object itself. Its name is the field selector, so a ClusterRole with
     /// `resourceNames` suffices.
     Namespace,
+    /// The nodes of the cluster. They are in no namespace.
+    Nodes,
 }
 
 impl fmt::Display for WatchTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WatchTarget::Kind(kind) => f.write_str(&kind.plural),
+            WatchTarget::Kind(kind) | WatchTarget::Everywhere(kind) => f.write_str(&kind.plural),
+            WatchTarget::LabeledEverywhere(kind, label) => {
+                write!(f, "{} with {label}", kind.plural)
+            }
             WatchTarget::EndpointSlices => f.write_str("endpointslices"),
+            WatchTarget::LabeledSlices(label) => write!(f, "endpointslices with {label}"),
             WatchTarget::Namespace => f.write_str("namespaces"),
+            WatchTarget::Nodes => f.write_str("nodes"),
         }
     }
 }
@@ -172,23 +185,53 @@ impl Watch {
         let client = self.cluster.client().clone();
         let kind = match &self.watched {
             WatchTarget::Kind(kind) => kind.clone(),
-            WatchTarget::EndpointSlices => {
-                self.in_time(async {
-                    Ok(endpoint_slices::served_version(self.cluster.client()).await?)
-                })
-                .await?
+            WatchTarget::Everywhere(kind) | WatchTarget::LabeledEverywhere(kind, _) => {
+                return Ok(Api::all_with(client, kind));
+            }
+            WatchTarget::EndpointSlices => self.slices().await?,
+            WatchTarget::LabeledSlices(_) => {
+                return Ok(Api::all_with(client, &self.slices().await?));
             }
             WatchTarget::Namespace => {
                 return Ok(Api::all_with(client, &ApiResource::erase::<Namespace>(&())));
+            }
+            WatchTarget::Nodes => {
+                return Ok(Api::all_with(client, &ApiResource::erase::<Node>(&())));
             }
         };
         Ok(Api::namespaced_with(client, &self.namespace, &kind))
     }
 
+    /// EndpointSlices in the version that the cluster serves.
+    async fn slices(&self) -> Result<ApiResource, WatchError> {
+        let client = self.cluster.client();
+        self.in_time(async { Ok(endpoint_slices::served_version(client).await?) })
+            .await
+    }
+
+    /// The label selector, where not all objects of the kind are watched.
+    fn labels(&self) -> Option<String> {
+        match &self.watched {
+            WatchTarget::LabeledSlices(label) | WatchTarget::LabeledEverywhere(_, label) => {
+                Some(label.clone())
+            }
+            WatchTarget::Kind(_)
+            | WatchTarget::Everywhere(_)
+            | WatchTarget::EndpointSlices
+            | WatchTarget::Namespace
+            | WatchTarget::Nodes => None,
+        }
+    }
+
     /// The field selector, where not all objects of the kind are watched.
     fn fields(&self) -> Option<String> {
         match &self.watched {
-            WatchTarget::Kind(_) | WatchTarget::EndpointSlices => None,
+            WatchTarget::Kind(_)
+            | WatchTarget::Everywhere(_)
+            | WatchTarget::EndpointSlices
+            | WatchTarget::LabeledSlices(_)
+            | WatchTarget::LabeledEverywhere(_, _)
+            | WatchTarget::Nodes => None,
             WatchTarget::Namespace => Some(format!("metadata.name={}", self.namespace)),
         }
     }
@@ -202,6 +245,7 @@ impl Watch {
         self.send(ObjectEvent::Init).await?;
         let all = ListParams {
             field_selector: self.fields(),
+            label_selector: self.labels(),
             ..ListParams::default()
         };
         let of_now = all.clone().limit(PAGE);
@@ -240,6 +284,7 @@ impl Watch {
             .clamp(1, MAX_WATCH);
         let parameters = WatchParams {
             field_selector: self.fields(),
+            label_selector: self.labels(),
             ..WatchParams::default().timeout(lasts)
         };
         let request = Request::new(api.resource_url()).watch(&parameters, &version);

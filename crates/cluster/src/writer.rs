@@ -55,7 +55,11 @@ impl Writer {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, kind);
+        let name = NamespacedName {
+            namespace,
+            name: "",
+        };
+        let api = self.api(kind, name);
         with_deadline(DEADLINE, api.create(&parameters, &object)).await
     }
 
@@ -70,9 +74,36 @@ impl Writer {
         name: NamespacedName<'_>,
         object: &Value,
     ) -> Result<DynamicObject, ApiCallError> {
+        self.apply_with(&self.apply, kind, name, object).await
+    }
+
+    /// Like [`Writer::apply`], but as another field manager, and without taking fields over: other
+    /// managers keep theirs.
+    ///
+    /// # Errors
+    /// See [`ApiCallError`]; the API answers 409 if another manager set one of the fields to
+    /// another value.
+    pub async fn apply_as(
+        &self,
+        manager: &str,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        object: &Value,
+    ) -> Result<DynamicObject, ApiCallError> {
+        let parameters = PatchParams::apply(manager);
+        self.apply_with(&parameters, kind, name, object).await
+    }
+
+    async fn apply_with(
+        &self,
+        parameters: &PatchParams,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        object: &Value,
+    ) -> Result<DynamicObject, ApiCallError> {
         let api = self.api(kind, name);
         let patch = Patch::Apply(object);
-        let applied = api.patch(name.name, &self.apply, &patch);
+        let applied = api.patch(name.name, parameters, &patch);
         with_deadline(DEADLINE, applied).await
     }
 
@@ -153,6 +184,22 @@ impl Writer {
             .await
     }
 
+    /// Deletes the object of this uid; the containers of a pod have this many seconds to end. One
+    /// that is gone already is no error.
+    ///
+    /// # Errors
+    /// See [`ApiCallError`].
+    pub async fn delete_within(
+        &self,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        uid: &str,
+        grace_seconds: u32,
+    ) -> Result<(), ApiCallError> {
+        let parameters = DeleteParams::background().grace_period(grace_seconds);
+        self.delete_with(parameters, kind, name, uid).await
+    }
+
     async fn delete_with(
         &self,
         parameters: DeleteParams,
@@ -193,14 +240,17 @@ impl Writer {
     }
 
     fn api(&self, kind: &ApiResource, name: NamespacedName<'_>) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), name.namespace, kind)
+        match name.namespace.is_empty() {
+            true => Api::all_with(self.client.clone(), kind),
+            false => Api::namespaced_with(self.client.clone(), name.namespace, kind),
+        }
     }
 }
 
 /// The namespace and name of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct NamespacedName<'a> {
-    /// The namespace.
+    /// The namespace; empty: the object has none, such as a namespace itself.
     pub namespace: &'a str,
     /// The name.
     pub name: &'a str,

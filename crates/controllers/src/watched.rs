@@ -8,11 +8,40 @@ use kube::{
     api::{ApiResource, DynamicObject},
     runtime::{
         WatchStreamExt,
-        reflector::{ObjectRef, Store, store::Writer},
+        reflector::{
+            ObjectRef, Store,
+            store::{Writer, WriterDropped},
+        },
         watcher::{self, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
+
+/// Whether stores have been listed once. Clones share it.
+///
+/// Of several callers that wait for a store of kube, only the last one wakes up. So one caller
+/// waits for the stores, and the others for that caller.
+#[derive(Clone, Debug, Default)]
+pub struct FirstLists(Arc<OnceCell<()>>);
+
+impl FirstLists {
+    /// Whether that is so.
+    pub fn are_read(&self) -> bool {
+        self.0.initialized()
+    }
+
+    /// Waits until `listed` has ended, for one of all callers.
+    ///
+    /// # Errors
+    /// Those of `listed`: a watch has ended for good.
+    pub async fn wait(
+        &self,
+        listed: impl Future<Output = Result<(), WriterDropped>>,
+    ) -> Result<(), WriterDropped> {
+        self.0.get_or_try_init(|| listed).await.copied()
+    }
+}
 
 /// The longest watch that kube accepts, in seconds.
 const MAX_WATCH: u64 = 290;
@@ -46,6 +75,12 @@ pub struct WatchSettings<'a> {
     pub length: Duration,
 }
 
+/// The configuration of a watch that lasts for this time, as far as kube accepts it.
+pub fn watch_config(length: Duration) -> watcher::Config {
+    let seconds = length.as_secs().clamp(1, MAX_WATCH);
+    watcher::Config::default().timeout(u32::try_from(seconds).unwrap_or(1))
+}
+
 /// The object of this name in a store.
 pub fn find(
     store: &Store<DynamicObject>,
@@ -68,8 +103,7 @@ where
 {
     /// Watches objects.
     pub fn new(api: Api<K>, kind: K::DynamicType, settings: WatchSettings<'_>) -> Watched<K> {
-        let seconds = settings.length.as_secs().clamp(1, MAX_WATCH);
-        let config = watcher::Config::default().timeout(u32::try_from(seconds).unwrap_or(1));
+        let config = watch_config(settings.length);
         let config = match settings.label {
             Some(label) => config.labels(label),
             None => config,
@@ -94,5 +128,29 @@ where
             })
             .boxed();
         Watched { store, changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    #[test]
+    fn all_who_wait_for_the_first_list_wake_up() {
+        let mut writer = Writer::<Pod>::new(());
+        let (store, lists) = (writer.as_reader(), FirstLists::default());
+        // Each future here is polled only when it is woken, as in a controller.
+        let mut waiting: FuturesUnordered<_> = (0..3)
+            .map(|_| lists.wait(store.wait_until_ready()))
+            .collect();
+        assert!(waiting.next().now_or_never().is_none());
+        writer.apply_watcher_event(&Event::Init);
+        writer.apply_watcher_event(&Event::InitDone);
+        let ended = waiting.collect::<Vec<_>>().now_or_never();
+        let ended = ended.expect("all have ended");
+        assert!(ended.len() == 3 && ended.iter().all(Result::is_ok));
     }
 }

@@ -6,5 +6,6 @@
 
 pub mod certificate;
 pub mod certificate_store;
+pub mod object_rules;
 pub mod review;
 pub mod server;

@@ -3,17 +3,21 @@
 //!
 //! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
 //! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
-//! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies access
-//! tokens, and `api_tokens` exchanges refresh tokens that programs send as such, which
-//! `token_grant` and, by device codes, `device_grant` give to people; `logout` signs people out.
-//! They share `context`.
+//! `refresh` checks a person again; `claims` turns tokens into a person, with the claims that rules
+//! name (`kept_claims`); `bearer` verifies access tokens, also those of trusted issuers
+//! (`foreign_accounts`), `introspection` opaque ones, and `api_tokens` exchanges refresh tokens
+//! that programs send as such, which `token_grant` and, by device codes, `device_grant` give to
+//! people; `logout` signs people out. They share `context`.
 
 pub mod api_tokens;
 pub mod bearer;
 pub mod claims;
 mod context;
 pub mod device_grant;
+mod foreign_accounts;
 pub mod http_client;
+pub mod introspection;
+mod kept_claims;
 pub mod logout;
 mod overage;
 pub mod pending;
@@ -27,6 +31,8 @@ mod userinfo;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use crate::{
     model::{clock::Clock, site::Site},
     ops::{
@@ -39,10 +45,12 @@ use api_tokens::ApiTokens;
 use bearer::BearerVerifier;
 use context::ProviderContext;
 use device_grant::DeviceGrant;
+use introspection::Introspection;
 use logout::LogoutAtProvider;
-use provider::Provider;
+use provider::{DiscoveryScope, Provider};
 use refresh::TokenRefresh;
 pub use settings::OidcSettings;
+use settings::TrustedIssuer;
 use sign_in::SignInFlow;
 use token_grant::TokenGrant;
 use userinfo::PersonCompletion;
@@ -56,7 +64,11 @@ pub struct Oidc {
     /// The authorization code flow.
     pub sign_in: SignInFlow,
     /// The verifier of access tokens.
-    pub bearer: BearerVerifier,
+    pub bearer: Arc<BearerVerifier>,
+    /// The verifiers of tokens of trusted issuers.
+    pub trusted: Vec<Arc<BearerVerifier>>,
+    /// The persons of opaque tokens.
+    pub introspection: Introspection,
     /// The persons of API tokens.
     pub api_tokens: ApiTokens,
     /// How people get API tokens.
@@ -82,17 +94,25 @@ impl Oidc {
         clock: Clock,
         calls: CallCounter,
     ) -> Result<Oidc, NoCertificate> {
+        let trusted = trusted(&settings.trusted_issuers, &clock, &calls)?;
         let http = Arc::new(HttpClient::new(settings.ca.as_deref(), calls)?);
         let context = Arc::new(ProviderContext {
             redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
-            provider: Provider::new(settings.issuer.clone(), http, clock.clone()),
+            provider: Provider::new(
+                settings.issuer.clone(),
+                DiscoveryScope::SignIn,
+                http,
+                clock.clone(),
+            ),
             settings,
             clock,
         });
         let completion = Arc::new(PersonCompletion::new(context.clone()));
         Ok(Oidc {
             sign_in: SignInFlow::new(context.clone(), completion.clone(), keys.clone()),
-            bearer: BearerVerifier::new(context.clone()),
+            bearer: Arc::new(BearerVerifier::new(context.clone(), None)),
+            trusted,
+            introspection: Introspection::new(context.clone()),
             api_tokens: ApiTokens::new(context.clone(), completion.clone()),
             token_grant: TokenGrant::new(
                 context.clone(),
@@ -110,6 +130,11 @@ impl Oidc {
     /// Discovers the provider, however long that takes, and keeps its keys fresh. Never returns.
     pub async fn keep_informed(&self) {
         self.context.provider.keep_informed().await;
+    }
+
+    /// Keeps the keys of trusted issuers fresh. Returns at once if there are none.
+    pub async fn keep_trusted_informed(&self) {
+        join_all(self.trusted.iter().map(|issuer| issuer.keep_informed())).await;
     }
 
     /// Whether the provider is discovered. Until then sign-in is unavailable, and bearer tokens
@@ -132,4 +157,31 @@ impl Oidc {
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
+}
+
+/// Verifiers of tokens of other issuers. Nothing is fetched from any other address.
+fn trusted(
+    issuers: &[TrustedIssuer],
+    clock: &Clock,
+    calls: &CallCounter,
+) -> Result<Vec<Arc<BearerVerifier>>, NoCertificate> {
+    let verifier = |issuer: &TrustedIssuer| -> Result<_, NoCertificate> {
+        let http = Arc::new(HttpClient::new(issuer.ca.as_deref(), calls.clone())?);
+        let settings = issuer.verification();
+        let context = Arc::new(ProviderContext {
+            // No person is ever sent to another issuer.
+            redirect_uri: String::new(),
+            provider: Provider::new(
+                settings.issuer.clone(),
+                DiscoveryScope::Keys,
+                http,
+                clock.clone(),
+            ),
+            settings,
+            clock: clock.clone(),
+        });
+        let accounts = Some(issuer.accounts.clone());
+        Ok(Arc::new(BearerVerifier::new(context, accounts)))
+    };
+    issuers.iter().map(verifier).collect()
 }

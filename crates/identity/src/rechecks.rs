@@ -227,6 +227,9 @@ impl Rechecks {
                 let before = sign_in.principal().clone();
                 let changed =
                     before.groups() != person.groups() || before.is_admin != person.is_admin;
+                let are_others_changed = before.claims != person.claims
+                    || before.verified_email() != person.verified_email()
+                    || before.are_groups_partial() != person.are_groups_partial();
                 sign_in.update_principal(Arc::new(*person), self.clock.now());
                 self.sessions.replication.save_changed(sign_in).await;
                 if changed {
@@ -234,7 +237,9 @@ impl Rechecks {
                         target: "audit", event = "groups_changed", subject = %before.subject,
                         session = sign_in.key().short(),
                     );
-                    // Open streams are checked against the new groups.
+                }
+                // Open streams are checked against what is known now.
+                if changed || are_others_changed {
                     self.policy_changes.notify();
                 }
             }

@@ -125,6 +125,12 @@ impl Decode for LabsConfig {
             let problem = "must start with a slash and not end with one";
             section.at("pathPrefix").complain(problem);
         }
+        if let Some(servers) = &fileserver
+            && !can_be_mounted(&servers.path_prefix, &path_prefix)
+        {
+            let problem = "must be a plain path like /files, outside of the API's own paths";
+            section.at("fileserver.pathPrefix").complain(problem);
+        }
         if let Some(lab) = &lab {
             let servers: &[VolumeMount] = fileserver
                 .as_ref()
@@ -163,6 +169,25 @@ impl Decode for LabsConfig {
     }
 }
 
+/// Paths that the service has on its root, besides the API.
+const ROOT_PATHS: [&str; 2] = ["/discovery", "/openapi.json"];
+
+/// Whether file servers can have this path beside the API.
+fn can_be_mounted(path: &str, api: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b);
+    let contains = |outer: &str, inner: &str| {
+        let rest = inner.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    path.starts_with('/')
+        && !path.ends_with('/')
+        && !path.contains("//")
+        && path.bytes().all(allowed)
+        && !contains(path, api)
+        && !contains(api, path)
+        && !ROOT_PATHS.iter().any(|own| contains(path, own))
+}
+
 fn log_debug(section: &mut Section<'_, '_>) -> bool {
     let levels = [
         ("DEBUG", true),
@@ -174,6 +199,14 @@ fn log_debug(section: &mut Section<'_, '_>) -> bool {
     let Some(value) = section.value("logLevel") else {
         return false;
     };
+    // Nublado takes the words in any case.
+    let level = value.as_text().map(str::to_ascii_uppercase);
+    let known = levels
+        .iter()
+        .find(|(word, _)| level.as_deref() == Some(word));
+    if let Some((_, is_debug)) = known {
+        return *is_debug;
+    }
     decode_word(value, section.at("logLevel"), &levels).unwrap_or_default()
 }
 

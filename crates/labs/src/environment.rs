@@ -6,19 +6,54 @@ use std::collections::BTreeMap;
 use crate::{config::LabConfig, images::LabImage, options::LabSpecification, size::SizeDefinition};
 
 /// Parts of the names of variables that are secrets.
-const SECRET_PARTS: [&str; 6] = [
+const SECRET_PARTS: [&str; 9] = [
     "TOKEN",
     "SECRET",
     "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
     "CREDENTIAL",
     "API_KEY",
+    "ACCESS_KEY",
     "PRIVATE_KEY",
 ];
+
+/// Variables with which programs find the code that they run.
+const CODE_VARIABLES: [&str; 15] = [
+    "BASH_ENV",
+    "ENV",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "HOME",
+    "IFS",
+    "LOCPATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "RUBYLIB",
+    "RUBYOPT",
+    "ZDOTDIR",
+];
+/// What the names of further such variables start with.
+const CODE_PREFIXES: [&str; 2] = ["LD_", "PYTHON"];
 
 /// Whether a variable of the hub is a secret, by its name.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Whether a program that gets a variable may run other code.
+fn chooses_code(name: &str) -> bool {
+    CODE_VARIABLES.contains(&name) || CODE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a container of labs is privileged. It gets the variables of the hub too.
+fn has_privileged_container(config: &LabConfig) -> bool {
+    let mut containers = config.init_containers.iter();
+    config.standard_inithome || containers.any(|container| container.is_privileged)
 }
 
 /// The variables of a lab.
@@ -48,6 +83,11 @@ impl LabEnvironment {
         urls: &SiteUrls,
     ) -> LabEnvironment {
         let mut plain = specification.env.clone();
+        // The person may send any. With a program of the home directory, a privileged container
+        // would give them the node.
+        if has_privileged_container(config) {
+            plain.retain(|name, _| !chooses_code(name));
+        }
         let options = &specification.options;
         let flags = [
             ("DEBUG", options.enable_debug),
@@ -135,6 +175,7 @@ mod tests {
             "JPY_API_TOKEN",
             "client_secret",
             "DB_PASSWORD",
+            "AWS_ACCESS_KEY_ID",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -144,6 +185,16 @@ mod tests {
             "MEM_LIMIT",
         ] {
             assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_that_choose_code_are_known() {
+        for name in ["PATH", "HOME", "LD_PRELOAD", "LD_AUDIT", "PYTHONSTARTUP"] {
+            assert!(chooses_code(name), "{name}");
+        }
+        for name in ["JUPYTERHUB_SERVICE_PREFIX", "NUBLADO_HOME", "OLD_PATH"] {
+            assert!(!chooses_code(name), "{name}");
         }
     }
 

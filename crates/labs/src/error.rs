@@ -79,6 +79,18 @@ pub enum LabError {
     /// The lab could not be deleted.
     #[error("{0}")]
     DeleteFailed(String),
+    /// A file server, or the pod for administrators, could not be started or deleted.
+    #[error("{message}")]
+    ServerFailed {
+        /// A stable word for what failed.
+        kind: &'static str,
+        /// Why.
+        message: String,
+    },
+    /// A service that is needed for the answer does not answer, as the log says; the request may be
+    /// sent again.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 impl LabError {
@@ -97,7 +109,8 @@ impl LabError {
             | LabError::InvalidSize(_)
             | LabError::InvalidUsername(_)
             | LabError::InvalidBody(_) => 422,
-            LabError::DeleteFailed(_) => 500,
+            LabError::DeleteFailed(_) | LabError::ServerFailed { .. } => 500,
+            LabError::Unavailable(_) => 503,
         }
     }
 
@@ -118,6 +131,8 @@ impl LabError {
             LabError::InvalidSize(_) => "invalid_lab_size",
             LabError::InvalidBody(_) => "value_error",
             LabError::DeleteFailed(_) => "delete_failed",
+            LabError::ServerFailed { kind, .. } => kind,
+            LabError::Unavailable(_) => "unavailable",
         }
     }
 
@@ -143,7 +158,9 @@ impl LabError {
             | LabError::LabExists(_)
             | LabError::OperationInProgress(_)
             | LabError::InvalidBody(_)
-            | LabError::DeleteFailed(_) => None,
+            | LabError::DeleteFailed(_)
+            | LabError::ServerFailed { .. }
+            | LabError::Unavailable(_) => None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{dialect::Dialect, python_json};
@@ -23,7 +24,7 @@ const FIRST_POD_EVENT: u8 = 35;
 const LAST_POD_EVENT: u8 = 75;
 
 /// What kind of event it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum LabEventKind {
     /// The operation succeeded.
     Complete,
@@ -53,7 +54,7 @@ impl LabEventKind {
 }
 
 /// An event of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct LabEvent {
     /// Its kind.
     pub kind: LabEventKind,
@@ -281,6 +282,11 @@ impl EventHistory {
         }
         self.events.push(event);
         Some(self.id(self.events.len() - 1))
+    }
+
+    /// Forgets the events from this place on.
+    pub fn truncate(&mut self, count: usize) {
+        self.events.truncate(count);
     }
 
     /// Whether the operation has ended.

@@ -20,6 +20,7 @@ pub use list::{ImageList, LabImage};
 pub use node::{CachedImage, ClusterNode, Eligibility, NodeTaint, Toleration};
 pub use plan::{PodOwner, PrepullTask, prepull_pod, prepull_pod_name};
 pub use reference::ImageReference;
+pub(crate) use reference::{is_digest, is_tag};
 pub use tag_list::TagList;
 
 #[cfg(test)]

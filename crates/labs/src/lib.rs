@@ -1,7 +1,8 @@
 //! Labs: one JupyterLab per person, in a namespace of its own.
 //!
-//! All functions here are without IO. They compute menus, answers and Kubernetes objects from the
-//! configuration, the tags of a registry, the nodes of a cluster and the request of a hub.
+//! [`service`] talks to registries, clusters and people. All other modules are without IO. They
+//! compute menus, answers and Kubernetes objects from the configuration, the tags of a registry,
+//! the nodes of a cluster and the request of a hub.
 
 pub mod config;
 pub mod dialect;
@@ -18,6 +19,7 @@ pub mod options;
 mod python_json;
 pub mod quantity;
 pub mod rebuild;
+pub mod service;
 pub mod size;
 pub mod state;
 pub mod tag;

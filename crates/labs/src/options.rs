@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -20,7 +21,7 @@ const MAX_VARIABLES: usize = 1000;
 const MAX_VARIABLE_BYTES: usize = 500_000;
 
 /// A class of images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum ImageClass {
     /// The recommended image.
     Recommended,
@@ -57,7 +58,7 @@ impl fmt::Display for ImageClass {
 }
 
 /// How the image was chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub enum ImageChoice {
     /// A reference, by a radio button.
     List(String),
@@ -82,7 +83,7 @@ impl ImageChoice {
 }
 
 /// The options of a lab.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct LabOptions {
     /// The image.
     pub image: ImageChoice,
@@ -95,7 +96,7 @@ pub struct LabOptions {
 }
 
 /// What a hub asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct LabSpecification {
     /// The options of the form.
     pub options: LabOptions,

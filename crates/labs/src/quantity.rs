@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Cores of CPU, a whole number of thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
 pub struct CpuCores(f64);
 
 /// Memory in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct MemoryBytes(pub u64);
 
 /// The text is no amount.
@@ -30,6 +32,9 @@ const MAX_CORES: f64 = 1e6;
 const GIB: f64 = 1_073_741_824.0;
 
 impl CpuCores {
+    /// No core.
+    pub const ZERO: CpuCores = CpuCores(0.0);
+
     /// An amount in cores.
     ///
     /// # Errors
@@ -152,7 +157,7 @@ fn six_digits(value: f64) -> String {
 }
 
 /// CPU and memory together.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LabAmounts {
     /// Cores.
     pub cpu: CpuCores,
@@ -168,7 +173,7 @@ impl LabAmounts {
 }
 
 /// What a container may use at most, and what is reserved for it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LabResources {
     /// At most.
     pub limits: LabAmounts,

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::quantity::{CpuCores, LabAmounts, LabResources, MemoryBytes};
 
 /// The name of a size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum LabSize {
     /// The smallest.
     Fine,
@@ -92,7 +94,7 @@ impl fmt::Display for SizeDefinition {
 }
 
 /// What a person may use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct NotebookQuota {
     /// CPU of all pods together.
     pub cpu: CpuCores,

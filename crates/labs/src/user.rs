@@ -1,5 +1,6 @@
 //! The person that a lab belongs to.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{error::LabError, size::NotebookQuota};
@@ -8,7 +9,7 @@ use crate::{error::LabError, size::NotebookQuota};
 const MAX_USERNAME: usize = 63;
 
 /// A group of a person.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct LabGroup {
     /// Its name.
     pub name: String,
@@ -17,7 +18,7 @@ pub struct LabGroup {
 }
 
 /// The person that a lab belongs to. Groups without a GID are left out before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LabUser {
     /// The name for sign-in.
     pub username: String,

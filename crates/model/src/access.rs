@@ -1,8 +1,15 @@
-//! The access rule of an app, and the name of a group.
+//! The access rule of an app.
 //!
 //! Invariant: an unknown value becomes [`Access::Unknown`], which denies every caller.
 
+pub mod clause;
+pub mod compound;
+
 use std::fmt;
+
+pub use crate::group_name::GroupName;
+use clause::Clause;
+use compound::{CompoundRule, Meaning, RuleError, WrittenRule};
 
 /// The rule that admits callers to an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +24,96 @@ pub enum Access {
     Owner(Box<str>),
     /// Members of the admin groups only: for apps that have several owners.
     Admins,
+    /// One person alone: admins are refused too.
+    Person(PersonName),
+    /// Several clauses, or one that is not among the above.
+    Compound(Box<CompoundRule>),
     /// An unknown value, as written. It denies every caller.
     Unknown(Box<str>),
 }
 
+/// A person, by one of the claims that identify people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonName {
+    /// The claim.
+    pub claim: UsernameClaim,
+    /// Its value: exact and case-sensitive.
+    pub name: Box<str>,
+}
+
+/// A claim that identifies a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsernameClaim {
+    /// `preferred_username`. The provider must not let people choose each other's.
+    #[default]
+    PreferredUsername,
+    /// `sub`.
+    Subject,
+}
+
+impl UsernameClaim {
+    /// The name of the claim.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UsernameClaim::PreferredUsername => "preferred_username",
+            UsernameClaim::Subject => "sub",
+        }
+    }
+
+    /// The claim of this name.
+    pub fn parse(name: &str) -> Option<UsernameClaim> {
+        [UsernameClaim::PreferredUsername, UsernameClaim::Subject]
+            .into_iter()
+            .find(|claim| claim.as_str() == name)
+    }
+}
+
+impl fmt::Display for PersonName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.claim.as_str(), self.name)
+    }
+}
+
 impl Access {
-    /// Parses `public`, `user`, `group:<name>`, `owner:<subject>`.
+    /// Parses a rule of one clause, such as `public`, `user` or `group:<name>`.
     pub fn parse(written: &str) -> Access {
-        match written.split_once(':') {
-            None if written == "public" => Access::Public,
-            None if written == "user" => Access::User,
-            Some(("group", name)) => match GroupName::new(name) {
-                Some(group) => Access::Group(group),
-                None => Access::Unknown(written.into()),
-            },
-            Some(("owner", subject)) if !subject.is_empty() => Access::Owner(subject.into()),
-            _ => Access::Unknown(written.into()),
+        let rule = WrittenRule::Clause(written.to_owned());
+        Access::from_written(&rule).unwrap_or_else(|_| Access::Unknown(written.into()))
+    }
+
+    /// Reads a rule of any number of clauses.
+    ///
+    /// # Errors
+    /// See [`RuleError`].
+    pub fn from_written(written: &WrittenRule) -> Result<Access, RuleError> {
+        let rule = match CompoundRule::parse(written)? {
+            Meaning::Public => return Ok(Access::Public),
+            Meaning::Clause(Clause::User) => return Ok(Access::User),
+            Meaning::Clause(Clause::Group(group)) => return Ok(Access::Group(group)),
+            Meaning::Clause(Clause::Owner(subject)) => return Ok(Access::Owner(subject)),
+            Meaning::Clause(clause @ (Clause::Email(_) | Clause::Claim(_))) => {
+                CompoundRule::single(clause)
+            }
+            Meaning::Compound(rule) => rule,
+        };
+        Ok(Access::Compound(Box::new(rule)))
+    }
+
+    /// The group whose members it admits, where that is the whole rule.
+    pub fn group(&self) -> Option<&GroupName> {
+        if let Access::Group(group) = self {
+            Some(group)
+        } else {
+            None
+        }
+    }
+
+    /// The clauses, where there are several.
+    pub fn compound(&self) -> Option<&CompoundRule> {
+        if let Access::Compound(rule) = self {
+            Some(rule)
+        } else {
+            None
         }
     }
 
@@ -44,6 +125,8 @@ impl Access {
             Access::Group(_) => "group",
             Access::Owner(_) => "owner",
             Access::Admins => "admins",
+            Access::Person(_) => "person",
+            Access::Compound(_) => "compound",
             Access::Unknown(_) => "unknown",
         }
     }
@@ -57,32 +140,10 @@ impl fmt::Display for Access {
             Access::Group(group) => write!(f, "group:{group}"),
             Access::Owner(subject) => write!(f, "owner:{subject}"),
             Access::Admins => f.write_str("admins"),
+            Access::Person(person) => write!(f, "person:{person}"),
+            Access::Compound(rule) => write!(f, "{rule}"),
             Access::Unknown(written) => write!(f, "{written:?} (not understood: denied)"),
         }
-    }
-}
-
-/// A group name in its compared form: without one leading `/`, otherwise exact and case-sensitive.
-/// `/other/phusers` is not `phusers`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupName(Box<str>);
-
-impl GroupName {
-    /// `None` for an empty name or one over 256 bytes.
-    pub fn new(written: &str) -> Option<GroupName> {
-        let name = written.strip_prefix('/').unwrap_or(written);
-        (!name.is_empty() && name.len() <= 256).then(|| GroupName(name.into()))
-    }
-
-    /// The name without its leading slash.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for GroupName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -106,15 +167,13 @@ mod tests {
             ("group:/", "unknown"),
             ("owner:", "unknown"),
             ("user:x", "unknown"),
+            ("person:preferred_username=alice", "unknown"),
+            ("email:alice@example.com", "compound"),
+            ("email:alice", "unknown"),
+            ("claim:/department=sales", "compound"),
+            ("deny:group:phusers", "unknown"),
         ] {
             assert_eq!(Access::parse(written).kind(), kind, "{written:?}");
         }
-    }
-
-    #[test]
-    fn a_leading_slash_is_no_part_of_a_group_but_a_path_is() {
-        assert_eq!(GroupName::new("/phusers"), GroupName::new("phusers"));
-        assert_ne!(GroupName::new("/other/phusers"), GroupName::new("/phusers"));
-        assert_ne!(GroupName::new("PHUSERS"), GroupName::new("phusers"));
     }
 }

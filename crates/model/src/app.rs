@@ -2,90 +2,29 @@
 //!
 //! Everything a request needs of an app is computed here once, when the app is loaded.
 
-use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
+mod id;
+
+use std::{sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderValue;
 
 use super::{
-    access::Access, activity::Activity, attested::AttestedUpstream, concurrency_limit::Load, dns,
-    trailing_slash::TrailingSlash, upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
+    access::Access,
+    activity::Activity,
+    attested::AttestedUpstream,
+    concurrency_limit::Load,
+    last_activity::LastActivity,
+    path_rule::{PathRules, RuleIndex},
+    trailing_slash::TrailingSlash,
+    upstream_health::UpstreamHealth,
+    upstream_tls::UpstreamTls,
+    vhost::HostLabel,
 };
 
 pub use super::upstream::{Protocol, Upstream, UpstreamScheme};
-
-/// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS
-/// label.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AppId(Arc<str>);
-
-impl AppId {
-    /// `None` when the text does not follow the grammar.
-    pub fn new(text: &str) -> Option<AppId> {
-        is_app_id(text.as_bytes()).then(|| AppId(text.into()))
-    }
-
-    /// The id of one published port. No app id holds a colon, so it cannot collide with one.
-    pub fn with_port(&self, port: u16) -> AppId {
-        AppId(format!("{}:{port}", self.0).into())
-    }
-
-    /// The id of one port of a container.
-    pub fn for_container(container: &Uuid, port: u16) -> AppId {
-        AppId(format!("{container}:{port}").into())
-    }
-
-    /// The id of a viewer of volumes: `<namespace>/<name>`. No other id holds a slash. `None` when
-    /// one of the names is none of a viewer.
-    pub fn for_viewer(namespace: &str, name: &str) -> Option<AppId> {
-        is_viewer_id(namespace.as_bytes(), name.as_bytes())
-            .then(|| AppId(format!("{namespace}/{name}").into()))
-    }
-
-    /// Whether it is the id of a viewer.
-    pub fn is_viewer(&self) -> bool {
-        self.0.contains('/')
-    }
-
-    /// An id from a record that Ludgate wrote; `None` unless it has 1 to 128 bytes.
-    pub fn from_record(text: &str) -> Option<AppId> {
-        (1..=128).contains(&text.len()).then(|| AppId(text.into()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Longest app id, in bytes: `app-<id>` must be a DNS label.
-const MAX_ID: usize = dns::MAX_LABEL - "app-".len();
-
-/// Whether the bytes are an app id. Does not allocate.
-pub fn is_app_id(bytes: &[u8]) -> bool {
-    dns::is_label(bytes, MAX_ID)
-}
-
-/// Longest name of a viewer, in bytes: `pvcviewer-<name>` must be a DNS label.
-const MAX_VIEWER: usize = dns::MAX_LABEL - "pvcviewer-".len();
-
-/// Whether the bytes are the namespace and the name of a viewer. Does not allocate.
-pub fn is_viewer_id(namespace: &[u8], name: &[u8]) -> bool {
-    dns::is_label(namespace, dns::MAX_LABEL) && dns::is_label(name, MAX_VIEWER)
-}
-
-impl Borrow<str> for AppId {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for AppId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub use id::{AppId, is_app_id, is_installation_id, is_lab_username, is_viewer_id};
 
 /// The trust in an app: it decides which cookies are forwarded (docs/behaviour.md#cookies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +105,16 @@ impl AppState {
     }
 }
 
+/// The bearer tokens that count at an app.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BearerKind {
+    /// JWTs of known issuers; all others belong to the app.
+    #[default]
+    Jwt,
+    /// Also opaque tokens of the provider.
+    Opaque,
+}
+
 /// A further port of an app, on a host of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPort {
@@ -192,6 +141,10 @@ pub struct AppSpec {
     pub upstream: Upstream,
     /// The rule that admits callers.
     pub access: Access,
+    /// Rules for paths below the app, in place of `access`.
+    pub paths: PathRules,
+    /// CORS preflights need no person.
+    pub cors_preflight: bool,
     /// What becomes of the mount in the path before forwarding.
     pub path_rewrite: PathRewrite,
     /// On a path or on its own host.
@@ -200,12 +153,16 @@ pub struct AppSpec {
     pub published_ports: Vec<PublishedPort>,
     /// Send the app headers that name the person.
     pub identity_headers: bool,
+    /// Send the app a signed token that names the person.
+    pub assertion: bool,
     /// Send the upstream's own authority as Host.
     pub rewrite_host: bool,
     /// The app serves `<prefix>/<id>` without a slash at the end.
     pub serves_bare_path: bool,
-    /// Forward a bearer token of our issuer.
+    /// Forward bearer tokens that count as credentials.
     pub keep_authorization: bool,
+    /// The bearer tokens that count.
+    pub bearer: BearerKind,
     /// HTTP version of the app.
     pub protocol: Protocol,
     /// Start each connection with a PROXY protocol v2 header that names the client.
@@ -231,13 +188,17 @@ impl AppSpec {
             icon: None,
             upstream,
             access,
+            paths: PathRules::default(),
+            cors_preflight: false,
             path_rewrite: PathRewrite::Keep,
             isolation: Isolation::Path,
             published_ports: Vec::new(),
             identity_headers: true,
+            assertion: false,
             rewrite_host: false,
             serves_bare_path: false,
             keep_authorization: false,
+            bearer: BearerKind::Jwt,
             protocol: Protocol::Http1,
             proxy_protocol: false,
             timeout,
@@ -266,6 +227,9 @@ impl AppSpec {
                 .clone()
                 .or_else(|| self.upstream.at_port(port))?,
             access: published.access.clone(),
+            // They speak of the app, and the port is another one.
+            paths: PathRules::default(),
+            cors_preflight: false,
             published_ports: Vec::new(),
             ..self.clone()
         })
@@ -297,8 +261,12 @@ pub struct App {
     pub load: Load,
     /// When it was used last.
     pub activity: Activity,
+    /// The last activity of a hub's route; `None` for all other apps.
+    pub last_activity: Option<LastActivity>,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
+    /// Whether its upstream fails, and why.
+    pub upstream_health: UpstreamHealth,
 }
 
 impl App {
@@ -327,7 +295,9 @@ impl App {
                 .map(|upstream| hash(upstream.tenant())),
             load: Load::default(),
             activity: Activity::default(),
+            last_activity: None,
             trailing_slash: TrailingSlash::default(),
+            upstream_health: UpstreamHealth::default(),
             spec,
         }
     }
@@ -356,13 +326,24 @@ impl App {
         Some(App::on_host(spec))
     }
 
+    /// Whether it is a route that a hub added.
+    pub fn is_hub_route(&self) -> bool {
+        self.last_activity.is_some()
+    }
+
     /// Whether a request for the mount without a slash is forwarded as it is.
     pub fn serves_bare_path(&self) -> bool {
         self.spec.path_rewrite == PathRewrite::Keep
             && (self.spec.serves_bare_path || self.trailing_slash.is_omitted())
     }
 
-    /// Whether everybody is let in, so that no credential is read.
+    /// One of its rules; its own for a number that it does not have.
+    pub fn rule(&self, index: RuleIndex) -> &Access {
+        let rule = self.spec.paths.get(index);
+        rule.map_or(&self.spec.access, |rule| rule.access())
+    }
+
+    /// Whether its own rule lets every caller in, so that no credential is read.
     pub fn is_open(&self) -> bool {
         match (self.kind, &self.spec.access) {
             (AppKind::Console, _) | (AppKind::Hosted, Access::Public) => true,
@@ -372,6 +353,8 @@ impl App {
                 | Access::Group(_)
                 | Access::Owner(_)
                 | Access::Admins
+                | Access::Person(_)
+                | Access::Compound(_)
                 | Access::Unknown(_),
             ) => false,
         }
@@ -404,55 +387,4 @@ fn hash(tenant: &str) -> Box<str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_app_id_is_a_dns_label_that_leaves_room_for_its_service() {
-        let long = "a".repeat(59);
-        for good in ["a", "0", "a-1", "mlflow", long.as_str()] {
-            assert!(AppId::new(good).is_some(), "{good:?}");
-        }
-        let too_long = "a".repeat(60);
-        for bad in [
-            "",
-            "-",
-            "-a",
-            "a-",
-            "A",
-            "a.b",
-            "a_b",
-            "a%2D1",
-            "ä",
-            too_long.as_str(),
-        ] {
-            assert!(AppId::new(bad).is_none(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn the_id_of_a_viewer_is_two_labels_and_fits_into_a_record() {
-        let (namespace, name) = ("n".repeat(63), "v".repeat(53));
-        let id = AppId::for_viewer(&namespace, &name).expect("an id");
-        assert!(id.is_viewer() && AppId::from_record(id.as_str()).is_some());
-        let id = AppId::for_viewer("team", "v");
-        assert_eq!(id.as_ref().map(AppId::as_str), Some("team/v"));
-        let (long, longer) = ("n".repeat(64), "v".repeat(54));
-        for (namespace, name) in [
-            ("", "v"),
-            ("team", ""),
-            ("team", "a.b"),
-            ("team", "a/b"),
-            ("..", "v"),
-            ("Team", "v"),
-            (long.as_str(), "v"),
-            ("team", longer.as_str()),
-        ] {
-            assert!(
-                AppId::for_viewer(namespace, name).is_none(),
-                "{namespace:?} {name:?}"
-            );
-        }
-        assert!(AppId::new("team/v").is_none());
-    }
-}
+mod tests;

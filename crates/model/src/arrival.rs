@@ -30,6 +30,9 @@ pub struct Arrival {
     pub sends_form: bool,
     /// The address was marked by our page that sends a saved form again; the mark is removed.
     pub resends_form: bool,
+    /// A CORS preflight, by which a browser asks whether a page of another origin may send a
+    /// request (Fetch Standard, section 4.8).
+    pub is_preflight: bool,
     /// A gRPC call, whose errors are sent as gRPC status.
     pub grpc: Option<GrpcCall>,
     /// A credential that was removed from the query of the address.
@@ -60,6 +63,7 @@ impl Arrival {
             wants_html: true,
             sends_form: false,
             resends_form: false,
+            is_preflight: false,
             grpc: None,
             address_token: None,
         }

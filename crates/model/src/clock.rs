@@ -96,6 +96,14 @@ impl Clock {
         }
     }
 
+    /// The wall clock, in milliseconds since 1970; negative before.
+    pub fn wall_millis(&self) -> i64 {
+        match &self.0 {
+            Source::System(_) => system_wall_millis(),
+            Source::Manual(inner) => inner.wall.load(Ordering::Acquire).saturating_mul(1000),
+        }
+    }
+
     /// Waits until the moment.
     ///
     /// Cancel safety: dropping the future has no other effect.

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
-use super::app::{App, PathRewrite};
+use super::{
+    access::Access,
+    app::{App, AppKind, PathRewrite},
+    path_rule::{RuleIndex, RuleSet},
+};
 
 /// An app and the target within it.
 #[derive(Clone, Debug)]
@@ -17,19 +21,77 @@ pub struct Destination {
     target: PathAndQuery,
     /// Index in `target` of the slash after the id, where the path below the app begins.
     root: usize,
+    /// The rules that apply. Without [`Destination::with_rules`], all that the app has.
+    rules: RuleSet,
 }
 
 impl Destination {
     /// `root` is the index of the slash that ends the app's mount; 0 for an app at `/`.
     pub fn new(app: Arc<App>, target: PathAndQuery, root: usize) -> Destination {
         debug_assert_eq!(target.as_str().as_bytes().get(root), Some(&b'/'));
-        Destination { app, target, root }
+        let rules = app.spec.paths.all_with_own();
+        Destination {
+            app,
+            target,
+            root,
+            rules,
+        }
     }
 
     /// The mount itself, without a slash, of an app that serves it.
     pub fn bare(app: Arc<App>, target: PathAndQuery) -> Destination {
         let root = target.path().len();
-        Destination { app, target, root }
+        let rules = app.spec.paths.all_with_own();
+        Destination {
+            app,
+            target,
+            root,
+            rules,
+        }
+    }
+
+    /// The same destination, to which only these rules of its app apply.
+    pub fn with_rules(self, rules: RuleSet) -> Destination {
+        Destination { rules, ..self }
+    }
+
+    /// The rules that apply.
+    pub fn rules(&self) -> RuleSet {
+        self.rules
+    }
+
+    /// The path below the app's root, with its leading slash; empty for the mount itself.
+    pub fn path(&self) -> &str {
+        self.target.path().get(self.root..).unwrap_or_default()
+    }
+
+    /// Whether every caller is let in, so that no credential is read.
+    pub fn is_open(&self) -> bool {
+        if self.rules == RuleSet::OWN || self.app.kind == AppKind::Console {
+            return self.app.is_open();
+        }
+        let is_open = |access: &Access| match access {
+            Access::Public => true,
+            // Denied without a look at the caller.
+            Access::Unknown(_) => false,
+            Access::User
+            | Access::Group(_)
+            | Access::Owner(_)
+            | Access::Admins
+            | Access::Person(_)
+            | Access::Compound(_) => self.rules.is_for_preflight(),
+        };
+        let mut rules = self
+            .rules
+            .iter()
+            .map(|index| self.app.rule(index))
+            .peekable();
+        rules.peek().is_some() && rules.all(is_open)
+    }
+
+    /// Whether every signed-in person is let in, so that no group matters.
+    pub fn is_for_every_user(&self) -> bool {
+        is_for_every_user(&self.app, self.rules)
     }
 
     /// Whether it is the mount itself. The cookie of an app session has a path with a final slash,
@@ -59,6 +121,20 @@ impl Destination {
     pub fn public_target(&self) -> &PathAndQuery {
         &self.target
     }
+}
+
+/// Whether these rules of an app let every signed-in person in.
+pub fn is_for_every_user(app: &App, rules: RuleSet) -> bool {
+    if rules == RuleSet::OWN {
+        return app.spec.access == Access::User;
+    }
+    let mut needs_person = false;
+    let is_for_all = |index: RuleIndex| {
+        let access = app.rule(index);
+        needs_person |= *access == Access::User;
+        matches!(access, Access::User | Access::Public)
+    };
+    rules.iter().all(is_for_all) && needs_person
 }
 
 #[cfg(test)]

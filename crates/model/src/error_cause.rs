@@ -2,6 +2,22 @@
 
 use std::{error::Error, io};
 
+/// The messages of an error and its causes, from the outermost. A message that is part of those
+/// before it is left out.
+pub fn chain_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = cause.source();
+    }
+    text
+}
+
 /// The first error of this type among an error and its causes.
 pub fn find_cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
     let mut next = Some(error);
@@ -59,6 +75,8 @@ mod tests {
         assert_eq!(find_cause::<Innermost>(&error), Some(&Innermost(1)));
         let itself = Innermost(2);
         assert_eq!(find_cause::<Innermost>(&itself), Some(&itself));
+        assert_eq!(chain_text(&error), "outer: innermost");
+        assert_eq!(chain_text(&itself), "innermost");
         let other = Outer(io::ErrorKind::BrokenPipe.into());
         assert_eq!(find_cause::<Innermost>(&other), None);
     }

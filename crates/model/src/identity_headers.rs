@@ -2,10 +2,13 @@
 //!
 //! Values are computed once per person, not per request. A missing claim gives no header.
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::access::GroupName;
+
+/// The identity as a token that the gateway signs, for apps with `assertion = true`.
+pub const ASSERTION: HeaderName = HeaderName::from_static("x-ludgate-assertion");
 
 /// Longer `X-Forwarded-Groups`, in bytes, are cut to the group that admitted the person.
 const GROUPS_LIMIT: usize = 8 * 1024;

@@ -1,12 +1,14 @@
 //! A person, as the identity provider describes them.
 
 use super::{
-    access::GroupName,
+    access::{GroupName, PersonName, UsernameClaim},
     identity_headers::{GroupsHeader, IdentityHeaders},
+    known_claims::KnownClaims,
+    uuid::Uuid,
 };
 
-/// A person of the configured issuer. Identity is issuer and subject; an e-mail address authorises
-/// nothing.
+/// A person of the configured issuer, or an account of a program. Identity is issuer and subject;
+/// an e-mail address authorises only if the provider verified it.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// The `sub` claim.
@@ -15,12 +17,20 @@ pub struct Principal {
     pub display_name: Box<str>,
     /// The `email` claim.
     pub email: Option<Box<str>>,
+    /// The `email_verified` claim; false without one.
+    pub is_email_verified: bool,
     /// The `preferred_username` claim.
     pub preferred_username: Option<Box<str>>,
     /// Whether one of the groups is an admin group, or the source of the token says so.
     pub is_admin: bool,
+    /// An account of another issuer: the rule `user` does not admit it.
+    pub is_foreign: bool,
     /// The person's id in another system, where it is known.
     pub other_id: Option<Box<str>>,
+    /// The claims that access rules may name.
+    pub claims: KnownClaims,
+    /// The person may be in more groups than these.
+    are_groups_partial: bool,
     /// Sorted for binary search on every request.
     groups: Box<[GroupName]>,
     /// The identity headers, computed once.
@@ -36,10 +46,18 @@ pub struct PersonClaims {
     pub name: Option<String>,
     /// The `email` claim.
     pub email: Option<String>,
+    /// The `email_verified` claim; false without one.
+    pub is_email_verified: bool,
     /// The `preferred_username` claim.
     pub preferred_username: Option<String>,
     /// The group claim, in the provider's order.
     pub groups: Vec<GroupName>,
+    /// The person may be in more groups than these: the claim is unknown or too long.
+    pub are_groups_partial: bool,
+    /// The claims that access rules may name.
+    pub claims: KnownClaims,
+    /// An account of another issuer, which the rule `user` does not admit.
+    pub is_foreign: bool,
 }
 
 impl Principal {
@@ -49,8 +67,12 @@ impl Principal {
             subject,
             name,
             email,
+            is_email_verified,
             preferred_username,
             groups,
+            are_groups_partial,
+            claims,
+            is_foreign,
         } = claims;
         let headers = IdentityHeaders::new(
             &subject,
@@ -75,9 +97,13 @@ impl Principal {
             subject: subject.into(),
             display_name,
             email: email.map(Into::into),
+            is_email_verified,
             preferred_username: preferred_username.map(Into::into),
             is_admin: false,
+            is_foreign,
             other_id: None,
+            claims,
+            are_groups_partial,
             groups: sorted.into(),
             headers,
         };
@@ -90,6 +116,29 @@ impl Principal {
         *self.subject == *name || self.other_id.as_deref() == Some(name)
     }
 
+    /// Whether the text identifies the person, or may do so: it is an Arvados uuid, and the
+    /// person's is not known.
+    pub fn may_be_identified_by(&self, name: &str) -> bool {
+        let is_uuid = |text: &str| Uuid::new(text).is_some();
+        let is_uuid_unknown = || self.other_id.is_none() && !is_uuid(&self.subject);
+        self.is_identified_by(name) || (is_uuid(name) && is_uuid_unknown())
+    }
+
+    /// Whether the claim has this value.
+    pub fn is_named(&self, person: &PersonName) -> bool {
+        match person.claim {
+            UsernameClaim::PreferredUsername => {
+                self.preferred_username.as_deref() == Some(&*person.name)
+            }
+            UsernameClaim::Subject => *self.subject == *person.name,
+        }
+    }
+
+    /// The e-mail address, if the provider verified it.
+    pub fn verified_email(&self) -> Option<&str> {
+        self.email.as_deref().filter(|_| self.is_email_verified)
+    }
+
     /// The same person without groups, for when they are unknown.
     pub fn without_groups(&self) -> Principal {
         let headers = IdentityHeaders {
@@ -98,6 +147,7 @@ impl Principal {
         };
         Principal {
             is_admin: false,
+            are_groups_partial: true,
             groups: Box::default(),
             headers,
             ..self.clone()
@@ -117,6 +167,16 @@ impl Principal {
     /// Whether the person is a member of the group: exact and case-sensitive.
     pub fn is_in(&self, group: &GroupName) -> bool {
         self.groups.binary_search(group).is_ok()
+    }
+
+    /// Whether the person is a member of the group, or may be one.
+    pub fn may_be_in(&self, group: &GroupName) -> bool {
+        self.are_groups_partial || self.is_in(group)
+    }
+
+    /// Whether the person may be in more groups than are known.
+    pub fn are_groups_partial(&self) -> bool {
+        self.are_groups_partial
     }
 
     /// The groups, sorted.

@@ -13,6 +13,9 @@ use super::{
     vhost::{self, VirtualHost},
 };
 
+/// On every origin of ours: where another proxy asks whether it may forward a request.
+pub const FORWARD_AUTH: &str = "/.ludgate/auth";
+
 /// A web origin: scheme, host, port; written canonically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrigin {
@@ -126,6 +129,8 @@ pub struct Site {
     pub origin: WebOrigin,
     /// Whether an identity provider is configured.
     pub signs_in: bool,
+    /// Whether there are keys that sign identities for apps.
+    pub signs_assertions: bool,
     /// Whether logs of apps' pods are served below `/api/logs/`.
     pub serves_logs: bool,
     /// The `Strict-Transport-Security` header; `None`: not sent.
@@ -144,6 +149,12 @@ pub struct Site {
     /// Prefix of viewers of volumes, such as `/pvcviewers`; `None`: they are not served. It does
     /// not overlap with the others.
     pub viewers_prefix: Option<Box<str>>,
+    /// Prefix of installed apps, such as `/installs`; `None`: they are not served. It does not
+    /// overlap with the others.
+    pub installs_prefix: Option<Box<str>>,
+    /// Prefix of labs, such as `/nb/user`; `None`: they are not served. It may lie below that of
+    /// apps, and has precedence for each lab that runs.
+    pub labs_prefix: Option<Box<str>>,
     /// Prefix of our endpoints, such as `/oauth2`.
     pub endpoints: Box<str>,
     /// The API for people and their tools.
@@ -272,9 +283,19 @@ impl Site {
         rest.strip_suffix('.')
     }
 
-    /// The path of an app on the site, without a slash at the end: `/apps/mlflow`, and for the
-    /// viewer `team/v` `/pvcviewers/team/v`.
+    /// The path of an app on the site, without a slash at the end: `/apps/mlflow`, for the
+    /// viewer `team/v` `/pvcviewers/team/v`, for the installation `/team/a` `/installs/team/a`,
+    /// for the lab of rachel `/nb/user/rachel`, and for a hub's route its path.
     pub fn mount_of(&self, id: &AppId) -> String {
+        if let Some(path) = id.hub_route_path() {
+            return path.to_owned();
+        }
+        if let (Some(labs), Some(username)) = (&self.labs_prefix, id.lab_username()) {
+            return format!("{labs}/{username}");
+        }
+        if let (Some(installs), true) = (&self.installs_prefix, id.is_installation()) {
+            return format!("{installs}{id}");
+        }
         let prefix = match &self.viewers_prefix {
             Some(viewers) if id.is_viewer() => viewers,
             Some(_) | None => &self.apps_prefix,
@@ -285,6 +306,20 @@ impl Site {
     /// The path of one of our endpoints, such as `/oauth2/start`.
     pub fn endpoint(&self, name: &str) -> String {
         format!("{}/{name}", self.endpoints)
+    }
+
+    /// What follows the address at which another proxy asks whether it may forward a request: the
+    /// path that it asks about, or nothing. `None`: the path is another one.
+    pub fn below_forward_auth<'t>(&self, vhost: &VirtualHost, path: &'t str) -> Option<&'t str> {
+        let rest = match vhost {
+            VirtualHost::Site => {
+                let named = || path.strip_prefix(&*self.endpoints)?.strip_prefix("/auth");
+                path.strip_prefix(FORWARD_AUTH).or_else(named)
+            }
+            // On its own host an app may use the other prefix itself.
+            VirtualHost::Host(_) | VirtualHost::Port(_) => path.strip_prefix(FORWARD_AUTH),
+        };
+        rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// The launcher's path.
@@ -300,6 +335,7 @@ impl Site {
             via: via(&origin),
             origin,
             signs_in: true,
+            signs_assertions: false,
             serves_logs: false,
             hsts: None,
             alias: None,
@@ -308,6 +344,8 @@ impl Site {
             ports: None,
             apps_prefix: "/apps".into(),
             viewers_prefix: None,
+            installs_prefix: None,
+            labs_prefix: None,
             endpoints: "/oauth2".into(),
             api: None,
             console: None,
@@ -364,5 +402,11 @@ mod tests {
         let viewer = AppId::for_viewer("team", "v").expect("an id");
         assert_eq!(site.mount_of(&app), "/apps/mlflow");
         assert_eq!(site.mount_of(&viewer), "/pvcviewers/team/v");
+        site.installs_prefix = Some("/installs".into());
+        let installed = AppId::for_installation("team", "a").expect("an id");
+        assert_eq!(site.mount_of(&installed), "/installs/team/a");
+        site.labs_prefix = Some("/nb/user".into());
+        let lab = AppId::for_lab("rachel").expect("an id");
+        assert_eq!(site.mount_of(&lab), "/nb/user/rachel");
     }
 }

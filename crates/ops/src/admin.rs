@@ -14,7 +14,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use ludgate_model::secret::Secret;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{drain::DrainPhase, metrics::Registry, readiness::Readiness};
+use crate::{
+    dependency::DependencyStatus, drain::DrainPhase, metrics::Registry, readiness::Readiness,
+};
 
 /// Settings of the admin listener.
 #[derive(Clone, Debug)]
@@ -40,7 +42,7 @@ struct Route {
 /// One line of the verbose readiness probe.
 struct Status {
     name: &'static str,
-    text: Box<dyn Fn() -> String + Send + Sync>,
+    read: Box<dyn Fn() -> Option<DependencyStatus> + Send + Sync>,
 }
 
 /// A request head must be complete within this time.
@@ -105,7 +107,22 @@ impl AdminServer {
     ) -> AdminServer {
         self.statuses.push(Status {
             name,
-            text: Box::new(text),
+            read: Box::new(move || Some(DependencyStatus::Fine(text()))),
+        });
+        self
+    }
+
+    /// Adds the line of a dependency to the verbose readiness probe, without effect on readiness.
+    /// `None`: it is not configured, and there is no line.
+    #[must_use]
+    pub fn dependency(
+        mut self,
+        name: &'static str,
+        read: impl Fn() -> Option<DependencyStatus> + Send + Sync + 'static,
+    ) -> AdminServer {
+        self.statuses.push(Status {
+            name,
+            read: Box::new(read),
         });
         self
     }
@@ -202,19 +219,31 @@ impl AdminServer {
                 },
             );
         }
-        let waiting = if waiting.is_empty() {
-            "nothing".to_owned()
-        } else {
-            waiting.join(", ")
-        };
-        let statuses = self
-            .statuses
+        let statuses = self.statuses.iter();
+        let statuses = statuses.filter_map(|status| Some((status.name, (status.read)()?)));
+        let statuses: Vec<(&str, DependencyStatus)> = statuses.collect();
+        let degraded = statuses.iter().filter(|(_, status)| status.is_degraded());
+        let degraded: Vec<&str> = degraded.map(|(name, _)| *name).collect();
+        let lines = statuses
             .iter()
-            .map(|status| format!("{}: {}\n", status.name, (status.text)()));
+            .map(|(name, status)| format!("{name}: {}\n", status.text()));
         text(
             status,
-            format!("waiting for: {waiting}\n{}", statuses.collect::<String>()),
+            format!(
+                "waiting for: {}\ndegraded: {}\n{}",
+                listed(&waiting),
+                listed(&degraded),
+                lines.collect::<String>()
+            ),
         )
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() {
+        "nothing".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::metrics::Registry;
+use crate::{dependency::DependencyStatus, metrics::Registry};
 
 /// The status. Clones share their state.
 #[derive(Clone, Debug)]
@@ -36,8 +36,17 @@ impl ConfigurationStatus {
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
+    /// Whether the file that was read last is in force.
+    pub fn status(&self) -> DependencyStatus {
+        if self.is_in_force.get() == 1 {
+            DependencyStatus::Fine(self.text())
+        } else {
+            DependencyStatus::Degraded(self.text())
+        }
+    }
+
     /// The status in words.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         self.text
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

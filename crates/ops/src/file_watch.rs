@@ -1,5 +1,5 @@
 //! Polling of files that other programs replace while the process runs: certificates, session
-//! keys, the handoff file, the configuration.
+//! keys, the handoff file, service tokens, the configuration.
 //!
 //! The files are few and small, and polling works on every file system. Notifications do not: a
 //! mounted Secret or ConfigMap is replaced as a symlink, and network file systems do not report
@@ -18,9 +18,14 @@ pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Calls `check` every [`POLL_INTERVAL`], for as long as the process runs. `check` compares the
 /// content itself.
-pub async fn poll(clock: Clock, mut check: impl FnMut()) {
+pub async fn poll(clock: Clock, check: impl FnMut()) {
+    poll_every(POLL_INTERVAL, clock, check).await;
+}
+
+/// As [`poll`], for a file whose changes must take effect sooner.
+pub async fn poll_every(interval: Duration, clock: Clock, mut check: impl FnMut()) {
     loop {
-        clock.sleep(POLL_INTERVAL).await;
+        clock.sleep(interval).await;
         check();
     }
 }

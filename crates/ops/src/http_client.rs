@@ -13,7 +13,7 @@ use hyper_util::{
 };
 use tokio::sync::Semaphore;
 
-use ludgate_model::site::is_loopback_host;
+use ludgate_model::{error_cause::chain_text, site::is_loopback_host};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -25,12 +25,27 @@ use crate::{
     tls_client::{self, NoCertificate},
 };
 
-/// Deadline of one call.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// Largest response body, in bytes.
-const MAX_ANSWER: usize = 1 << 20;
 /// Calls at the same time; further ones wait within their deadline.
 const MAX_CALLS: usize = 64;
+
+/// Bounds of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct CallLimits {
+    /// Deadline, with the wait until other calls are done.
+    pub deadline: Duration,
+    /// Largest response body, in bytes: whole MiB.
+    pub max_answer: usize,
+}
+
+impl Default for CallLimits {
+    /// Five seconds and 1 MiB.
+    fn default() -> Self {
+        CallLimits {
+            deadline: Duration::from_secs(5),
+            max_answer: 1 << 20,
+        }
+    }
+}
 
 /// The reasons for a failed call.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +57,16 @@ pub enum CallError {
     #[error("the server cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// No complete response within the deadline.
-    #[error("the server did not answer within 5 s")]
-    Timeout,
+    #[error("the server did not answer within {} s", .0.as_secs())]
+    Timeout(Duration),
     /// The body is broken or larger than the limit.
-    #[error("the server's answer is broken or larger than 1 MiB")]
-    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the server's answer is broken or larger than {} MiB", .limit >> 20)]
+    Answer {
+        /// Largest body that was accepted, in bytes.
+        limit: usize,
+        /// What is wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// Labels of [`CallCounter`].
@@ -102,7 +122,7 @@ impl HttpClient {
         }
     }
 
-    /// One call; `endpoint` names it in the metrics.
+    /// One call within the usual limits; `endpoint` names it in the metrics.
     ///
     /// # Errors
     /// See [`CallError`]. A status that is not 2xx is no error here.
@@ -111,15 +131,30 @@ impl HttpClient {
         endpoint: &'static str,
         request: Request<Vec<u8>>,
     ) -> Result<Response<Vec<u8>>, CallError> {
-        let result = match tokio::time::timeout(DEADLINE, self.exchange(request)).await {
+        self.call_within(endpoint, request, CallLimits::default())
+            .await
+    }
+
+    /// One call, as [`HttpClient::call`], within limits of its own.
+    ///
+    /// # Errors
+    /// See [`CallError`]. A status that is not 2xx is no error here.
+    pub async fn call_within(
+        &self,
+        endpoint: &'static str,
+        request: Request<Vec<u8>>,
+        limits: CallLimits,
+    ) -> Result<Response<Vec<u8>>, CallError> {
+        let exchange = self.exchange(request, limits);
+        let result = match tokio::time::timeout(limits.deadline, exchange).await {
             Ok(result) => result,
-            Err(_) => Err(CallError::Timeout),
+            Err(_) => Err(CallError::Timeout(limits.deadline)),
         };
         let word = match &result {
             Ok(response) if response.status().is_success() => "ok",
             Ok(_) => "refused",
-            Err(CallError::Timeout) => "timeout",
-            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer(_)) => {
+            Err(CallError::Timeout(_)) => "timeout",
+            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer { .. }) => {
                 "error"
             }
         };
@@ -127,14 +162,18 @@ impl HttpClient {
         result
     }
 
-    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, CallError> {
+    async fn exchange(
+        &self,
+        request: Request<Vec<u8>>,
+        limits: CallLimits,
+    ) -> Result<Response<Vec<u8>>, CallError> {
         check_uri(request.uri())?;
         // The semaphore is never closed; an error would mean the process ends.
         let _permit = self
             .permits
             .acquire()
             .await
-            .map_err(|_| CallError::Timeout)?;
+            .map_err(|_| CallError::Timeout(limits.deadline))?;
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let response = self
             .client
@@ -142,10 +181,13 @@ impl HttpClient {
             .await
             .map_err(|error| CallError::Unreachable(error.into()))?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER)
+        let body = Limited::new(body, limits.max_answer)
             .collect()
             .await
-            .map_err(CallError::Answer)?;
+            .map_err(|source| CallError::Answer {
+                limit: limits.max_answer,
+                source,
+            })?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     }
 }
@@ -221,14 +263,7 @@ pub fn connector(ca: Option<&[u8]>) -> Result<HttpsConnector<HttpConnector>, NoC
 
 /// An error with its causes, for the log.
 pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    chain_text(error)
 }
 
 /// Plain http is for loopback only: calls carry secrets and codes.

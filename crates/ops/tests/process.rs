@@ -84,7 +84,7 @@ async fn a_process_without_a_gateway_has_probes_metrics_routes_and_a_drain() {
     assert!(get(admin, "/readyz", "").await.ends_with("ok\n"));
     let verbose = get(admin, "/readyz?verbose", "").await;
     assert!(
-        verbose.ends_with("waiting for: nothing\nqueue: empty\n"),
+        verbose.ends_with("waiting for: nothing\ndegraded: nothing\nqueue: empty\n"),
         "{verbose}"
     );
     requests.count("job", 200);

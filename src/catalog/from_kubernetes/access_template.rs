@@ -86,6 +86,8 @@ impl AccessTemplate {
             | Access::Group(_)
             | Access::Owner(_)
             | Access::Admins
+            | Access::Person(_)
+            | Access::Compound(_)
             | Access::Unknown(_) => Err(format!("{written:?} is no access rule: {ALLOWED}")),
         }
     }

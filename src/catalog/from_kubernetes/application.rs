@@ -5,9 +5,12 @@ use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::shown_text::{MAX_MESSAGE, MAX_TITLE, shown};
+use super::{
+    access_annotation,
+    shown_text::{MAX_MESSAGE, MAX_TITLE, shown},
+};
 use crate::{
-    cluster::crd::application::PhApplicationSpec,
+    cluster::crd::application::{ACCESS_ANNOTATION, ASSERTION_ANNOTATION, PhApplicationSpec},
     cluster::object::Object,
     model::{
         access::{Access, GroupName},
@@ -44,6 +47,8 @@ pub struct PublishedApp {
     port_name: Option<String>,
     /// Remove the prefix before forwarding.
     pub rewrite: bool,
+    /// Send a signed token that names the person.
+    pub assertion: bool,
 }
 
 /// Access rule and state. They are taken from the current version, even if other parts of it are
@@ -104,8 +109,8 @@ impl PublishedApp {
 /// Parses an object. If it is invalid, its last valid form stays in force, except for the access
 /// rule and the state: they always come from the current version, and an unknown rule denies.
 pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
-    let live = live_rule(object);
-    let problem = problem_of(&live.access);
+    let (access, problem) = access(object);
+    let live = live_rule(object, access);
     let group = object
         .spec
         .get("groupName")
@@ -133,11 +138,11 @@ pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
     }
 }
 
-/// Never fails: absent or mistyped parts have no effect, except that the access rule denies.
-fn live_rule(object: &Object) -> LiveRule {
+/// Never fails: absent or mistyped parts have no effect.
+fn live_rule(object: &Object, access: Access) -> LiveRule {
     let status = |name: &str| object.status.get(name).and_then(Value::as_str);
     LiveRule {
-        access: access(&object.spec),
+        access,
         message: status("message").map(|message| shown(message, MAX_MESSAGE).into()),
         phase: match status("phase") {
             Some("Stopping") => ControllerPhase::Stopping,
@@ -161,8 +166,21 @@ impl From<String> for Wrong {
     }
 }
 
-/// The access rule. Never fails: an absent or mistyped scope denies.
-fn access(spec: &Value) -> Access {
+/// The access rule, and what is wrong with it: by the annotation, else by the scope. Never fails:
+/// what cannot be read denies.
+fn access(object: &Object) -> (Access, Option<String>) {
+    if let Some(annotation) = object.annotations().get(ACCESS_ANNOTATION) {
+        let (access, problem) = access_annotation::read(annotation);
+        let why = |what| format!("its annotation {ACCESS_ANNOTATION} {what}: everybody is denied");
+        return (access, problem.map(why));
+    }
+    let access = by_scope(&object.spec);
+    let problem = problem_of(&access);
+    (access, problem)
+}
+
+/// The access rule of a scope. An absent or mistyped one denies.
+fn by_scope(spec: &Value) -> Access {
     let text = |name: &str| spec.get(name).and_then(Value::as_str);
     match text("scope") {
         Some("public") => Access::Public,
@@ -181,9 +199,13 @@ fn problem_of(access: &Access) -> Option<String> {
         Access::Unknown(written) => Some(format!(
             "scope {written:?} is not understood: everybody is denied"
         )),
-        Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => {
-            None
-        }
+        Access::Public
+        | Access::User
+        | Access::Group(_)
+        | Access::Owner(_)
+        | Access::Admins
+        | Access::Person(_)
+        | Access::Compound(_) => None,
     }
 }
 
@@ -222,7 +244,19 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
         port,
         port_name: port_name(&spec.svc_template.spec, port)?,
         rewrite: spec.rewrite.unwrap_or(false),
+        assertion: assertion(object)?,
     })
+}
+
+/// The annotation, as `kubectl annotate` writes it.
+fn assertion(object: &Object) -> Result<bool, String> {
+    match object.annotations().get(ASSERTION_ANNOTATION) {
+        None => Ok(false),
+        Some(text) => text.parse().map_err(|_| {
+            let written = shown(text, MAX_TITLE);
+            format!("its annotation {ASSERTION_ANNOTATION} is neither true nor false: {written:?}")
+        }),
+    }
 }
 
 /// The Service's name for the port; empty for an unnamed port.

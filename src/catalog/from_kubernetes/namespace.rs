@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::{
     access_template::{AccessTemplate, NamespaceMetadata},
@@ -55,20 +55,34 @@ impl WatchedNamespace {
     }
 }
 
-/// Objects of one kind, by name.
+/// Namespace and name of an object: names are unique in their namespace only.
+pub fn namespaced_name(object: &Object) -> String {
+    let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", object.name_any())
+}
+
+/// Objects of one kind, by a unique name.
 pub struct ObjectStore<T> {
     now: HashMap<String, T>,
     /// A list in progress. It takes effect when it is complete.
     coming: HashMap<String, T>,
     known: bool,
+    /// The name under which an object is stored.
+    key: fn(&Object) -> String,
 }
 
 impl<T: PartialEq> ObjectStore<T> {
     fn new() -> ObjectStore<T> {
+        ObjectStore::keyed_by(<Object as ResourceExt>::name_any)
+    }
+
+    /// A store without any list yet, for objects whose names are not unique.
+    pub fn keyed_by(key: fn(&Object) -> String) -> ObjectStore<T> {
         ObjectStore {
             now: HashMap::new(),
             coming: HashMap::new(),
             known: false,
+            key,
         }
     }
 
@@ -80,8 +94,13 @@ impl<T: PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Applies an event. `read` turns an object into its stored form, given the previous form.
-    /// Returns whether the stored state changed.
+    /// Whether the objects were listed at least once.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Applies an event. `read` turns an object into its name and stored form, given the previous
+    /// form. Returns whether the stored state changed.
     pub fn apply(
         &mut self,
         event: ObjectEvent,
@@ -93,7 +112,7 @@ impl<T: PartialEq> ObjectStore<T> {
                 false
             }
             ObjectEvent::InitApply(object) => {
-                let form = read(&object, self.now.get(&object.name_any()));
+                let form = read(&object, self.now.get(&(self.key)(&object)));
                 self.coming.extend(form);
                 false
             }
@@ -105,7 +124,7 @@ impl<T: PartialEq> ObjectStore<T> {
                 changed
             }
             ObjectEvent::Apply(object) => {
-                let name = object.name_any();
+                let name = (self.key)(&object);
                 match read(&object, self.now.get(&name)) {
                     Some((name, next)) => {
                         let changed = self.now.get(&name) != Some(&next);
@@ -115,7 +134,7 @@ impl<T: PartialEq> ObjectStore<T> {
                     None => self.now.remove(&name).is_some(),
                 }
             }
-            ObjectEvent::Delete(object) => self.now.remove(&object.name_any()).is_some(),
+            ObjectEvent::Delete(object) => self.now.remove(&(self.key)(&object)).is_some(),
         }
     }
 

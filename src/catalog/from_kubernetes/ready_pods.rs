@@ -6,7 +6,6 @@ use std::{
     net::SocketAddr,
 };
 
-use super::namespace::WatchedNamespace;
 use crate::cluster::endpoint_slices::EndpointSlice;
 
 /// The slices of all namespaces, by namespace and Service.
@@ -29,16 +28,14 @@ pub struct ReadyAddresses {
 }
 
 impl<'n> ReadyPods<'n> {
-    /// The pods of all namespaces.
-    pub fn from_namespaces(namespaces: &'n [WatchedNamespace]) -> ReadyPods<'n> {
+    /// The pods of slices, each with its namespace.
+    pub fn new(slices: impl IntoIterator<Item = (&'n str, &'n EndpointSlice)>) -> ReadyPods<'n> {
         let mut of_service: HashMap<Service<'_>, Vec<&EndpointSlice>> = HashMap::new();
         let mut claims = Claims::default();
-        for namespace in namespaces {
-            for (_, slice) in namespace.slices.sorted() {
-                let service = (namespace.name(), &*slice.service);
-                of_service.entry(service).or_default().push(slice);
-                claims.add_slice(service, slice);
-            }
+        for (namespace, slice) in slices {
+            let service = (namespace, &*slice.service);
+            of_service.entry(service).or_default().push(slice);
+            claims.add_slice(service, slice);
         }
         ReadyPods {
             of_service,

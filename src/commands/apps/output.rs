@@ -169,7 +169,7 @@ fn size_text(size: &OfferedSize) -> String {
 }
 
 /// Rows with columns as wide as their widest cell.
-fn table_text(rows: &[Vec<String>]) -> String {
+pub(in crate::commands) fn table_text(rows: &[Vec<String>]) -> String {
     let mut widths = Vec::new();
     for row in rows {
         widths.resize(widths.len().max(row.len()), 0);
@@ -192,7 +192,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 
 /// Replaces control characters and those that change the direction: other people choose names, and
 /// a terminal would obey them.
-pub(super) fn printable(text: &str) -> String {
+pub(in crate::commands) fn printable(text: &str) -> String {
     let is_shown = |c: char| !c.is_control() && !is_directional(c);
     let shown = |c: char| {
         if is_shown(c) {
@@ -208,11 +208,13 @@ fn text(value: &Option<String>) -> String {
     value.clone().unwrap_or_default()
 }
 
-fn print_json<T: Serialize + ?Sized>(value: &T) -> io::Result<()> {
+/// Prints JSON for programs.
+pub(in crate::commands) fn print_json<T: Serialize + ?Sized>(value: &T) -> io::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-fn print(text: &str) -> io::Result<()> {
+/// Prints a text as it is.
+pub(in crate::commands) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()

@@ -25,7 +25,7 @@ const SITE: &str = "LUDGATE_SITE";
 const TOKEN: &str = "LUDGATE_TOKEN";
 
 /// Connects to the site that the environment or the last sign-in names.
-pub(super) fn connect() -> anyhow::Result<SiteConnection> {
+pub(in crate::commands) fn connect() -> anyhow::Result<SiteConnection> {
     let variable = |name| env::var(name).ok().filter(|text| !text.is_empty());
     let site = match variable(SITE) {
         Some(text) => Some(WebOrigin::parse(&text).with_context(|| format!("{SITE}={text}"))?),

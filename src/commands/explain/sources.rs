@@ -27,7 +27,7 @@ pub(super) fn of_cluster(
 ) -> anyhow::Result<Snapshot> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let viewers = settings.viewer_access();
+        let served = settings.served_kinds();
         let cluster = Cluster::new(settings.cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
         let source = KubernetesSource::new(
@@ -36,7 +36,7 @@ pub(super) fn of_cluster(
             timeout,
             settings.isolation,
             &cluster.settings().namespaces,
-            viewers,
+            served,
         );
         let listed = tokio::time::timeout(PATIENCE, source.load_once(&cluster)).await;
         listed.map_err(|_| {

@@ -1,4 +1,4 @@
-//! The state of the test hooks: a change to tokens, and counters of calls.
+//! The state of the test hooks: changes to tokens and responses, and counters of calls.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,12 @@ pub type Mischief = Box<dyn Fn(&mut Value, &mut Value) + Send + Sync>;
 pub(super) struct Hooks {
     pub(super) calls: BTreeMap<&'static str, u64>,
     pub(super) mischief: Option<Mischief>,
+    /// Its metadata name its keys, and nothing else.
+    pub(super) is_keys_only: bool,
+    /// Opaque tokens, and what is said of them.
+    pub(super) opaque: BTreeMap<String, Value>,
+    /// Only the ID tokens of sign-ins have groups.
+    pub(super) has_groups_at_sign_in_only: bool,
 }
 
 impl Hooks {

@@ -107,6 +107,13 @@ impl DemoProvider {
                 })
                 .await
             }
+            (&Method::POST, "/introspect") => {
+                self.with_form(body, &parts.headers, |form, authorization| {
+                    self.introspect(form, authorization)
+                        .map(|answer| json_answer(StatusCode::OK, &answer))
+                })
+                .await
+            }
             (&Method::GET, "/end_session") => self.end_session(&query).await,
             (_, _) => plain(
                 StatusCode::NOT_FOUND,
@@ -140,13 +147,22 @@ impl DemoProvider {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.strip_prefix("Bearer "));
         match token.and_then(|token| self.whose(token)) {
-            Some(person) => json_answer(StatusCode::OK, &Value::Object(self.claims_of(&person))),
+            Some(person) => {
+                let claims = self.claims_of(&person);
+                #[cfg(feature = "testing")]
+                let claims = self.reduced(claims);
+                json_answer(StatusCode::OK, &Value::Object(claims))
+            }
             None => json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"})),
         }
     }
 
     fn description(&self) -> Value {
         let issuer = self.issuer();
+        #[cfg(feature = "testing")]
+        if self.state().hooks.is_keys_only {
+            return json!({ "issuer": issuer, "jwks_uri": format!("{issuer}/keys") });
+        }
         json!({
             "issuer": issuer,
             "authorization_endpoint": format!("{issuer}/authorize"),
@@ -154,6 +170,7 @@ impl DemoProvider {
             "userinfo_endpoint": format!("{issuer}/userinfo"),
             "jwks_uri": format!("{issuer}/keys"),
             "revocation_endpoint": format!("{issuer}/revoke"),
+            "introspection_endpoint": format!("{issuer}/introspect"),
             "end_session_endpoint": format!("{issuer}/end_session"),
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],

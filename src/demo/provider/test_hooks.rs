@@ -4,7 +4,7 @@
 use std::io;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub use super::hooks::Mischief;
 use super::{
@@ -21,8 +21,32 @@ impl DemoProvider {
         (header, claims)
     }
 
+    /// The response to a refresh; without an ID token if the test's hook says so.
+    pub(super) fn shortened(&self, mut response: Value) -> Value {
+        if self.state().hooks.has_groups_at_sign_in_only
+            && let Some(fields) = response.as_object_mut()
+        {
+            fields.remove("id_token");
+        }
+        response
+    }
+
+    /// The claims of userinfo; without groups if the test's hook says so.
+    pub(super) fn reduced(&self, mut claims: Map<String, Value>) -> Map<String, Value> {
+        if self.state().hooks.has_groups_at_sign_in_only {
+            claims.remove("groups");
+        }
+        claims
+    }
+
+    /// From now on only the ID tokens of sign-ins have groups: a refresh gives no ID token (OpenID
+    /// Connect Core section 12.2), and userinfo no group claim.
+    pub fn give_groups_at_sign_in_only(&self) {
+        self.state().hooks.has_groups_at_sign_in_only = true;
+    }
+
     /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`,
-    /// `userinfo`, `device_authorization`, `device_token`.
+    /// `userinfo`, `introspection`, `device_authorization`, `device_token`.
     pub fn calls(&self, endpoint: &str) -> u64 {
         self.state().hooks.calls.get(endpoint).copied().unwrap_or(0)
     }
@@ -73,6 +97,21 @@ impl DemoProvider {
     /// Sets or removes the hook that changes tokens before they are signed.
     pub fn set_mischief(&self, mischief: Option<Mischief>) {
         self.state().hooks.mischief = mischief;
+    }
+
+    /// Says this of an opaque token when it is asked.
+    pub fn set_opaque_token(&self, token: &str, answer: Value) {
+        self.state().hooks.opaque.insert(token.to_owned(), answer);
+    }
+
+    /// What is said of an opaque token.
+    pub(super) fn opaque_answer(&self, token: &str) -> Option<Value> {
+        self.state().hooks.opaque.get(token).cloned()
+    }
+
+    /// Names its keys and nothing else from now on, as issuers of workloads do.
+    pub fn publish_keys_only(&self) {
+        self.state().hooks.is_keys_only = true;
     }
 
     /// Signs with a new key from now on; the old one stays published unless `drop_old`.

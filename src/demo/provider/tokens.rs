@@ -128,6 +128,8 @@ impl DemoProvider {
         if is_offline {
             response["refresh_token"] = token.into();
         }
+        #[cfg(feature = "testing")]
+        let response = self.shortened(response);
         Ok(response)
     }
 
@@ -182,6 +184,32 @@ impl DemoProvider {
                 .retain(|_, other| other.session != revoked.session);
         }
         Ok(())
+    }
+
+    /// Whether a token is active, and whose it is (RFC 7662).
+    ///
+    /// # Errors
+    /// When the client's credentials are not valid.
+    pub(super) fn introspect(
+        &self,
+        form: &dyn Fn(&str) -> Option<String>,
+        authorization: Option<&str>,
+    ) -> Result<Value, Refused> {
+        self.authenticate(form, authorization)?;
+        self.count("introspection");
+        let token = form("token").unwrap_or_default();
+        #[cfg(feature = "testing")]
+        if let Some(answer) = self.opaque_answer(&token) {
+            return Ok(answer);
+        }
+        let Some(person) = self.whose(&token) else {
+            return Ok(json!({ "active": false }));
+        };
+        let mut claims = self.claims_of(&person);
+        claims.insert("active".into(), true.into());
+        claims.insert("iss".into(), self.issuer().into());
+        claims.insert("aud".into(), self.client().id.as_str().into());
+        Ok(Value::Object(claims))
     }
 
     /// The subject of a valid access token.

@@ -23,6 +23,7 @@ use crate::{
         sender::RequestSender,
         settings::ForwardSettings,
         upstream_connection::UpstreamConnection,
+        upstream_faults::note_cause,
     },
     model::{
         app::{App, Protocol},
@@ -169,10 +170,9 @@ impl AppPools {
             if let Some(config) = &pool.tls {
                 return Ok(config.clone());
             }
-            let mut config = app_tls::client(&app.spec.tls).map_err(|error| {
-                tracing::debug!(app = %app.id(), %error, "no TLS towards the app");
-                Fault::Tls(UpstreamTlsFailure::Handshake)
-            })?;
+            let unusable = Fault::Tls(UpstreamTlsFailure::Handshake);
+            let mut config = app_tls::client(&app.spec.tls)
+                .map_err(|error| note_cause(app, unusable, &error))?;
             if app.spec.protocol == Protocol::Http2 {
                 let mut with_alpn = ClientConfig::clone(&config);
                 with_alpn.alpn_protocols = vec![b"h2".to_vec()];

@@ -21,11 +21,11 @@ use super::{
     container_gateway::{ContainerGateway, container_of},
     gateway_secret,
     records::{ContainerRecord, PublishedRecord},
-    stale_cache::{Freshness, StaleCache, Unavailable},
     strip_query_token,
 };
 use crate::{
     catalog::{lookup::Lookup, resolver::Resolver},
+    identity::stale_cache::{Freshness, StaleCache, Unavailable},
     model::{
         access::Access,
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},

@@ -8,7 +8,6 @@ use http::HeaderValue;
 
 use super::{
     container_gateway::container_of,
-    stale_cache::Unavailable,
     tokens::{self, ArvadosTokens, Form},
 };
 use crate::{
@@ -16,7 +15,7 @@ use crate::{
         Identified,
         source::{CredentialSource, Evidence},
     },
-    identity::oidc::sign_in::SignedIn,
+    identity::{oidc::sign_in::SignedIn, stale_cache::Unavailable},
     model::{
         app::{App, AppId},
         arrival::AddressToken,

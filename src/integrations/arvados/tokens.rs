@@ -13,9 +13,9 @@ use super::{
     UNKNOWN,
     client::{Api, ApiError},
     records::UserRecord,
-    stale_cache::{Freshness, StaleCache, Unavailable},
 };
 use crate::{
+    identity::stale_cache::{Freshness, StaleCache, Unavailable},
     model::{
         clock::Clock,
         lookup_limit::LookupLimit,
@@ -330,7 +330,9 @@ fn describe(user: UserRecord) -> Person {
         name: full_name,
         email,
         preferred_username: username,
-        groups: Vec::new(),
+        // The groups and other claims are the provider's, and not known here.
+        are_groups_partial: true,
+        ..PersonClaims::default()
     };
     // The identity provider has the groups; here the record itself says whether a user is an admin.
     let mut principal = Principal::new(claims, &[]);

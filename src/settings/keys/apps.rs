@@ -61,6 +61,14 @@ pub const KEYS: &[Key] = &[
         "Serve PVCViewers, below a prefix of their own. Absent: they are not read. Needs the additional rights in config/rbac/viewers.yaml.",
     ),
     key(
+        "kubernetes",
+        "installations",
+        Kind::Table,
+        "",
+        "{ prefix = \"/installs\" }",
+        "Serve apps that were installed from charts, below a prefix of their own. Absent: they are not read. Needs the additional rights in config/rbac/installations.yaml.",
+    ),
+    key(
         "apps",
         "id",
         Kind::Text,
@@ -79,10 +87,26 @@ pub const KEYS: &[Key] = &[
     key(
         "apps",
         "access",
-        Kind::Text,
+        Kind::Rule,
         "",
         "\"group:phusers\"",
-        "public, user (every signed-in user), group:<name> or owner:<subject>.",
+        "public, user (every signed-in user), group:<name>, owner:<subject>, email:<address>, email:*@<domain> or claim:<JSON pointer>=<value>. Or a table with a list of these, of deny:<rule> and of such tables: any needs one of them, all needs each. See docs/access.md.",
+    ),
+    key(
+        "apps",
+        "paths",
+        Kind::Table,
+        "",
+        "[{ prefix = \"/health\", access = \"public\" }]",
+        "Rules for paths of the app, in place of access. Keys: prefix, methods, access. They do not apply to published ports.",
+    ),
+    key(
+        "apps",
+        "cors_preflight",
+        Kind::Switch,
+        "false",
+        "false",
+        "Forward CORS preflights (OPTIONS with Origin and Access-Control-Request-Method, without a body) from every caller, without cookies of Ludgate and without a person. Not for published ports.",
     ),
     key(
         "apps",
@@ -142,6 +166,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "apps",
+        "assertion",
+        Kind::Switch,
+        "false",
+        "false",
+        "Send X-Ludgate-Assertion: a JWT that names the person, for the app to verify (docs/apps.md). Needs identity.assertion_keys.",
+    ),
+    key(
+        "apps",
         "rewrite_host",
         Kind::Switch,
         "false",
@@ -170,7 +202,15 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Forward bearer tokens of identity.issuer to the app.",
+        "Forward tokens that Ludgate takes as credentials to the app: bearer tokens of identity.issuer and of trusted issuers, service tokens, and opaque tokens.",
+    ),
+    key(
+        "apps",
+        "bearer",
+        Kind::Text,
+        "\"jwt\"",
+        "\"opaque\"",
+        "opaque: the provider is also asked about bearer tokens that are no JWTs (RFC 7662). Needs identity.client_secret_file.",
     ),
     key(
         "apps",
@@ -227,10 +267,10 @@ pub const PORT_KEYS: &[Key] = &[
     key(
         "apps.published_ports",
         "access",
-        Kind::Text,
+        Kind::Rule,
         "the app's access",
         "\"public\"",
-        "Like apps.access: public, user, group:<name> or owner:<subject>.",
+        "Like apps.access.",
     ),
     key(
         "apps.published_ports",
@@ -250,12 +290,67 @@ pub const PORT_KEYS: &[Key] = &[
     ),
 ];
 
+/// The keys of a rule for paths.
+pub const PATH_KEYS: &[Key] = &[
+    key(
+        "apps.paths",
+        "prefix",
+        Kind::Text,
+        "",
+        "\"/health\"",
+        "The path below the app's root, without the app's own prefix. The rule is for this path and all paths below it. Compared byte by byte.",
+    ),
+    key(
+        "apps.paths",
+        "methods",
+        Kind::Texts,
+        "[]",
+        "[\"GET\"]",
+        "Methods that the rule is for; GET includes HEAD. Empty: all.",
+    ),
+    key(
+        "apps.paths",
+        "access",
+        Kind::Rule,
+        "",
+        "\"public\"",
+        "Like apps.access. It may be stricter or more open than the app's.",
+    ),
+];
+
 /// Viewers of volumes.
 pub const VIEWERS: Section = Section {
     name: "kubernetes.viewers",
     purpose: "PVCViewers of the namespaces: a viewer is at <prefix>/<namespace>/<name>/. Only for isolation \"path\".",
     is_optional: true,
 };
+
+/// Installed apps that are served.
+pub const INSTALLATIONS: Section = Section {
+    name: "kubernetes.installations",
+    purpose: "Apps that were installed from charts: an app whose definition has `expose` is at <prefix>/<namespace>/<name>/. Only for isolation \"path\".",
+    is_optional: true,
+};
+
+/// The keys of [`INSTALLATIONS`].
+pub const INSTALLATION_KEYS: &[Key] = &[
+    key(
+        "kubernetes.installations",
+        "prefix",
+        Kind::Text,
+        "\"/installs\"",
+        "\"/installs\"",
+        "Path of all installed apps.",
+    ),
+    key(
+        "kubernetes.installations",
+        "all_namespaces",
+        Kind::Switch,
+        "false",
+        "true",
+        "Serve installations of all namespaces, and not only of those above. As all_namespaces of [controller.installations].",
+    ),
+];
 
 /// The keys of [`VIEWERS`].
 pub const VIEWER_KEYS: &[Key] = &[

@@ -71,6 +71,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "controller",
+        "installations",
+        Kind::Switch,
+        "false",
+        "true",
+        "Run the controller of ApplicationInstallations, which needs Helm. Or a table [controller.installations] with its settings.",
+    ),
+    key(
+        "controller",
         "lease",
         Kind::Text,
         "\"ludgate-controller\"",

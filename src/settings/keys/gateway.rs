@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"10.0.0.0/8\"]",
-        "Networks of proxies whose X-Forwarded-For and X-Request-Id are trusted. Empty: none. A network of all addresses is refused.",
+        "Networks of proxies whose X-Forwarded-For and X-Request-Id are trusted, and that may ask /oauth2/auth about a request. Empty: none. A network of all addresses is refused.",
     ),
     key(
         "listen",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"http://ludgate-api:8082\"",
-        "Where `ludgate api` runs: /api/graphql, /oidc/auth-flow/ and, without kubernetes.logs, /api/logs/ go there. With a table [api] in this file the gateway serves the API itself.",
+        "Where `ludgate api` runs: /api/graphql, /oidc/auth-flow/, applications below /api/v2/ and, without kubernetes.logs, /api/logs/ go there. With a table [api] in this file the gateway serves the API itself.",
     ),
     key(
         "site",

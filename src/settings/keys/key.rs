@@ -19,6 +19,8 @@ pub enum Kind {
     Texts,
     /// A table of its own.
     Table,
+    /// An access rule: a text, or a table.
+    Rule,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Size => "a size such as \"64KiB\"",
             Kind::Texts => "a list of texts",
             Kind::Table => "a table",
+            Kind::Rule => "text, or a table with any or all",
         }
     }
 }

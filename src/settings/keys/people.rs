@@ -1,6 +1,6 @@
 //! Keys of the OpenID provider and of sessions.
 
-use super::key::{Key, Kind, key};
+use super::key::{Key, Kind, Section, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[
@@ -70,6 +70,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "identity",
+        "claims",
+        Kind::Texts,
+        "[]",
+        "[\"/department\"]",
+        "Claims of the ID token that access rules name (claim:), as JSON pointers; at most 16. Only their values are kept in sessions. Sessions that began before a claim was listed do not match it.",
+    ),
+    key(
+        "identity",
         "admin_groups",
         Kind::Texts,
         "[]",
@@ -109,6 +117,30 @@ pub const KEYS: &[Key] = &[
         "PEM file of the CA behind the provider's certificate. Absent: the system's CAs.",
     ),
     key(
+        "identity",
+        "assertion_keys",
+        Kind::Texts,
+        "",
+        "[\"assertion-keys.pem\"]",
+        "PEM files with private EC keys of the curve P-256, which sign identities for apps with assertion. The first key signs, and the public keys of all are at /.ludgate/jwks.json. Changed files are loaded within seconds; a new key signs after five minutes. To make one: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out assertion-keys.pem",
+    ),
+    key(
+        "identity",
+        "introspection",
+        Kind::Table,
+        "",
+        "{ scopes = [\"apps\"] }",
+        "How opaque bearer tokens are verified, at apps with bearer \"opaque\". Keys: url, scopes.",
+    ),
+    key(
+        "identity",
+        "trusted_issuers",
+        Kind::Table,
+        "",
+        "[{ issuer = \"https://token.actions.githubusercontent.com\", audiences = [\"ludgate\"], subject_prefix = \"github:\" }]",
+        "Other issuers whose bearer tokens are accepted, such as those of workloads. Keys: issuer, audiences, user_claim, subject_prefix, groups_claim, group_prefix, claims, are_users, ca.",
+    ),
+    key(
         "session",
         "idle",
         Kind::Duration,
@@ -138,7 +170,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"sessions\"",
-        "A process writes its sessions to this file when it stops, sealed with session.keys_file. The next process reads it once. Absent, and without Redis: a restart signs all users out. Needs session.keys_file.",
+        "A process writes its sessions to this file when it stops, encrypted with session.keys_file. The next process reads it once. Absent, and without Redis: a restart signs all users out. Needs session.keys_file.",
     ),
     key(
         "session",
@@ -154,7 +186,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"memory\"",
         "\"redis://127.0.0.1:6379\"",
-        "Session store: \"memory\", or a Redis (7 or later) that all replicas share: redis://[user:password@]host[:port][/database], rediss:// with TLS, redis+unix:///path. Records are sealed with session.keys_file. Requirements: docs/sessions.md.",
+        "Session store: \"memory\", or a Redis (7 or later) that all replicas share: redis://[user:password@]host[:port][/database], rediss:// with TLS, redis+unix:///path. Records are encrypted with session.keys_file. Requirements: docs/sessions.md.",
     ),
     key(
         "session",
@@ -179,5 +211,115 @@ pub const KEYS: &[Key] = &[
         "",
         "\"session-keys\"",
         "File with base64 keys of at least 32 bytes, one per line. The first encrypts; all decrypt. Required with session.hand_over_file and with Redis. Absent: a random key, and pending sign-ins are lost when the process stops.",
+    ),
+];
+
+/// The verification of opaque tokens.
+pub const INTROSPECTION: Section = Section {
+    name: "identity.introspection",
+    purpose: "The provider's token introspection (RFC 7662). A token must be active, and for one of identity.audiences; an answer without aud must name client_id as its client.",
+    is_optional: true,
+};
+
+/// The keys of [`INTROSPECTION`].
+pub const INTROSPECTION_KEYS: &[Key] = &[
+    key(
+        "identity.introspection",
+        "url",
+        Kind::Text,
+        "",
+        "\"https://id.example.com/introspect\"",
+        "The endpoint. Absent: introspection_endpoint of the provider's metadata.",
+    ),
+    key(
+        "identity.introspection",
+        "scopes",
+        Kind::Texts,
+        "[]",
+        "[\"apps\"]",
+        "Scopes that a token must have, each of them.",
+    ),
+];
+
+/// A trusted issuer.
+pub const TRUSTED_ISSUERS: Section = Section {
+    name: "identity.trusted_issuers",
+    purpose: "Another issuer whose bearer tokens are accepted, one [[identity.trusted_issuers]] table each. Its accounts are no users: they match only rules that name them, see docs/programs.md.",
+    is_optional: true,
+};
+
+/// The keys of [`TRUSTED_ISSUERS`].
+pub const TRUSTED_ISSUER_KEYS: &[Key] = &[
+    key(
+        "identity.trusted_issuers",
+        "issuer",
+        Kind::Text,
+        "",
+        "\"https://token.actions.githubusercontent.com\"",
+        "The issuer, byte for byte. https, or http on loopback. Its keys are found by <issuer>/.well-known/openid-configuration.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "audiences",
+        Kind::Texts,
+        "",
+        "[\"ludgate\"]",
+        "Audiences (aud) accepted in its tokens. Choose one that its tokens have for Ludgate only.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "user_claim",
+        Kind::Text,
+        "\"sub\"",
+        "\"/repository\"",
+        "Claim with the name of the account: a name, or a JSON pointer.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "subject_prefix",
+        Kind::Text,
+        "",
+        "\"github:\"",
+        "Stands before the name in access rules, headers and logs: owner:github:<name>. No subject of identity.issuer and of the other issuers may begin with it.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "groups_claim",
+        Kind::Text,
+        "",
+        "\"groups\"",
+        "Claim with the groups: a name, or a JSON pointer. Absent: its accounts are in no group.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "group_prefix",
+        Kind::Text,
+        "subject_prefix",
+        "\"\"",
+        "Stands before each of these groups. Empty: they are groups of identity.issuer, so that rules for its users admit these accounts too.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "claims",
+        Kind::Texts,
+        "[]",
+        "[\"/repository\"]",
+        "Claims of its tokens that access rules may name (claim:), as JSON pointers; at most 16.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "are_users",
+        Kind::Switch,
+        "false",
+        "true",
+        "The rule user admits its accounts.",
+    ),
+    key(
+        "identity.trusted_issuers",
+        "ca",
+        Kind::Text,
+        "",
+        "\"cluster-ca.crt\"",
+        "PEM file of the CA behind the issuer's certificate. Absent: the system's CAs.",
     ),
 ];

@@ -1,30 +1,14 @@
 //! access × caller × class × method: what every cell gets, by a real request and by `explain`,
 //! which must agree.
 
-use std::sync::Arc;
-
 use http::Request;
-use ludgate::{
-    commands::explain::explain,
-    model::{
-        access::{Access, GroupName},
-        caller::{Caller, Credential},
-        principal::{PersonClaims, Principal},
-    },
+use ludgate::commands::explain::explain;
+
+use super::{
+    callers::{PEOPLE, Who, caller, people, site, until_known},
+    rule_apps::add_apps,
 };
-use serde_json::json;
-
-use crate::support::{browser::Browser, message::Message, raw::Raw, world::World};
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
-    Anonymous,
-    Alice,
-    Bob,
-    Admin,
-    AliceByToken,
-    BadToken,
-}
+use crate::support::{message::Message, raw::Raw, service_tokens::TokenFolder, world::World};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
@@ -32,19 +16,12 @@ enum How {
     Frame,
     Fetch,
     ForeignFetch,
+    Preflight,
     Socket,
     ForeignSocket,
 }
 
-const PEOPLE: [Who; 6] = [
-    Who::Anonymous,
-    Who::Alice,
-    Who::Bob,
-    Who::Admin,
-    Who::AliceByToken,
-    Who::BadToken,
-];
-const WAYS: [(How, &str); 9] = [
+const WAYS: [(How, &str); 10] = [
     (How::Navigation, "GET"),
     (How::Navigation, "HEAD"),
     (How::Frame, "GET"),
@@ -52,50 +29,131 @@ const WAYS: [(How, &str); 9] = [
     (How::Fetch, "POST"),
     (How::Fetch, "OPTIONS"),
     (How::ForeignFetch, "POST"),
+    (How::Preflight, "OPTIONS"),
     (How::Socket, "GET"),
     (How::ForeignSocket, "GET"),
 ];
-/// id, and who among (alice, bob, admin) may.
-const APPS: [(&str, [bool; 3]); 8] = [
-    ("pub", [true, true, true]),
-    ("usr", [true, true, true]),
-    ("grp", [true, false, false]),
-    ("oth", [false, false, false]),
-    ("mine", [true, false, true]),
-    ("his", [false, true, true]),
-    ("unk", [false, false, false]),
-    ("none", [false, false, false]),
+
+/// What a target needs of a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Needs {
+    /// There is no such app.
+    Absent,
+    /// Nothing.
+    Open,
+    /// Nothing of this method, else a person.
+    OpenFor(&'static str),
+    /// Nothing of a CORS preflight, else a person.
+    OpenForPreflights,
+    /// Its rule is not valid.
+    Invalid,
+    /// A person.
+    Person,
+}
+
+/// A target below the prefix of apps, what it needs, and which persons may: alice, bob, an admin,
+/// and alice by a bearer token.
+type Row = (&'static str, Needs, [bool; 4]);
+
+/// Targets that admit alice by something that no service has: her subject, her second group, her
+/// address and her claims.
+const NOT_FOR_SERVICES: [&str; 5] = ["mine", "all", "domain", "claim", "nested"];
+
+const T: bool = true;
+const F: bool = false;
+
+const PLAIN: [Row; 8] = [
+    ("pub", Needs::Open, [T, T, T, T]),
+    ("usr", Needs::Person, [T, T, T, T]),
+    ("grp", Needs::Person, [T, F, F, T]),
+    ("oth", Needs::Person, [F, F, F, F]),
+    ("mine", Needs::Person, [T, F, T, T]),
+    ("his", Needs::Person, [F, T, T, F]),
+    ("unk", Needs::Invalid, [F, F, F, F]),
+    ("none", Needs::Absent, [F, F, F, F]),
+];
+
+/// Apps whose rules have several clauses. alice is in phusers and friends, bob in friends, carol in
+/// admins with an address that is not verified. The department of alice is sales; bob is suspended.
+const COMPOUND: [Row; 14] = [
+    ("any", Needs::Person, [T, F, T, T]),
+    ("all", Needs::Person, [T, F, F, T]),
+    ("one", Needs::Person, [T, F, F, T]),
+    ("email", Needs::Person, [F, T, F, F]),
+    ("domain", Needs::Person, [T, T, F, T]),
+    ("letters", Needs::Person, [F, F, F, F]),
+    ("claim", Needs::Person, [T, F, F, T]),
+    ("nested", Needs::Person, [T, T, T, T]),
+    ("not-group", Needs::Person, [F, T, T, F]),
+    ("not-owner", Needs::Person, [T, T, F, T]),
+    // An ID token without the claim says that the person does not have it; an access token does
+    // not.
+    ("not-claim", Needs::Person, [T, F, T, F]),
+    ("open", Needs::Open, [T, T, T, T]),
+    ("wrong", Needs::Invalid, [F, F, F, F]),
+    ("cors", Needs::OpenForPreflights, [T, T, T, T]),
+];
+
+/// Paths of an app that is for every user, with rules of its paths: `/open` is public, `/hook`
+/// too for POST, `/team` is for phusers, `/team/his` for bob.
+const PATHS: [Row; 16] = [
+    ("paths", Needs::Person, [T, T, T, T]),
+    ("paths/open", Needs::Open, [T, T, T, T]),
+    ("paths/open/%20", Needs::Open, [T, T, T, T]),
+    ("paths/openly", Needs::Person, [T, T, T, T]),
+    ("paths/Open", Needs::Person, [T, T, T, T]),
+    ("paths//open", Needs::Person, [T, T, T, T]),
+    ("paths/hook", Needs::OpenFor("POST"), [T, T, T, T]),
+    ("paths/team", Needs::Person, [T, F, F, T]),
+    ("paths/team/his", Needs::Person, [F, T, T, F]),
+    ("paths/TEAM", Needs::Person, [T, F, F, T]),
+    ("paths/%74eam", Needs::Person, [T, F, F, T]),
+    ("paths/team;v=1", Needs::Person, [T, F, F, T]),
+    ("paths/./team", Needs::Person, [T, F, F, T]),
+    ("paths/team/%68is", Needs::Person, [F, F, F, F]),
+    ("paths/open/../team", Needs::Person, [F, F, F, F]),
+    ("paths/open/%2e%2e/x", Needs::Person, [F, F, F, F]),
 ];
 
 /// The golden table, in words of its own: (status, whether the app was reached).
-fn expected(app: &str, may: [bool; 3], who: Who, how: How, method: &str) -> (u16, bool) {
+fn expected((target, needs, may): Row, who: Who, how: How, method: &str) -> (u16, bool) {
     let socket = matches!(how, How::Socket | How::ForeignSocket);
     let reached = if socket { 101 } else { 200 };
-    match app {
-        "none" => return (404, false),
-        "pub" => return (reached, true),
-        _ => {}
+    let is_open = match needs {
+        Needs::Absent => return (404, false),
+        Needs::Open => true,
+        Needs::OpenFor(open) => open == method,
+        Needs::OpenForPreflights => how == How::Preflight,
+        Needs::Invalid | Needs::Person => false,
+    };
+    if is_open {
+        return (reached, true);
     }
-    if who == Who::BadToken {
+    if matches!(who, Who::BadToken | Who::ServiceElsewhere) {
         return (401, false);
     }
     let by_cookie = matches!(who, Who::Alice | Who::Bob | Who::Admin);
     if by_cookie && how == How::ForeignSocket {
         return (403, false);
     }
-    if app == "unk" {
+    if needs == Needs::Invalid {
         return (403, false);
     }
+    let is_foreign = matches!(how, How::ForeignFetch | How::Preflight);
     let known = match who {
-        Who::Anonymous | Who::BadToken => None,
-        Who::Alice | Who::Bob | Who::Admin if how == How::ForeignFetch => None,
-        Who::Alice | Who::AliceByToken => Some(0),
-        Who::Bob => Some(1),
-        Who::Admin => Some(2),
+        Who::Anonymous | Who::BadToken | Who::ServiceElsewhere => None,
+        Who::Alice | Who::Bob | Who::Admin if is_foreign => None,
+        Who::Alice => Some(may[0]),
+        Who::Bob => Some(may[1]),
+        Who::Admin => Some(may[2]),
+        Who::AliceByToken => Some(may[3]),
+        Who::Service => Some(may[3] && !NOT_FOR_SERVICES.contains(&target)),
+        // It is no user, and no rule names it.
+        Who::Workload => Some(false),
     };
     match known {
-        Some(person) if may[person] => (reached, true),
-        Some(_) => (403, false),
+        Some(true) => (reached, true),
+        Some(false) => (403, false),
         None if how == How::Navigation && matches!(method, "GET" | "HEAD") => (302, false),
         None => (401, false),
     }
@@ -103,97 +161,44 @@ fn expected(app: &str, may: [bool; 3], who: Who, how: How, method: &str) -> (u16
 
 fn headers(how: How, own: &str) -> String {
     let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let foreign = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\nOrigin: http://evil.test\r\n";
     match how {
         How::Navigation => "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html\r\n".into(),
         How::Frame => "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n".into(),
         How::Fetch => "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\n".into(),
-        How::ForeignFetch => "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\nOrigin: http://evil.test\r\n".into(),
+        How::ForeignFetch => foreign.into(),
+        How::Preflight => format!("{foreign}Access-Control-Request-Method: PUT\r\n"),
         How::Socket => format!("{socket}Origin: http://{own}\r\n"),
         How::ForeignSocket => format!("{socket}Origin: http://evil.test\r\n"),
     }
 }
 
-struct People {
-    alice: Browser,
-    bob: Browser,
-    admin: Browser,
-    token: String,
-    bad_token: String,
-}
-
-impl People {
-    fn credentials(&self, who: Who) -> String {
-        match who {
-            Who::Anonymous => String::new(),
-            Who::Alice => self.alice.cookie_line("/"),
-            Who::Bob => self.bob.cookie_line("/"),
-            Who::Admin => self.admin.cookie_line("/"),
-            Who::AliceByToken => format!("Authorization: Bearer {}\r\n", self.token),
-            Who::BadToken => format!("Authorization: Bearer {}\r\n", self.bad_token),
-        }
-    }
-}
-
-fn caller(who: Who) -> Caller {
-    let person = |subject: &str, groups: &[&str], credential| {
-        let groups = groups.iter().filter_map(|g| GroupName::new(g)).collect();
-        let claims = PersonClaims {
-            subject: subject.into(),
-            groups,
-            ..PersonClaims::default()
-        };
-        let admins = [GroupName::new("admins").expect("a group")];
-        Caller::Person {
-            principal: Arc::new(Principal::new(claims, &admins)),
-            credential,
-        }
-    };
-    match who {
-        Who::Anonymous => Caller::Anonymous,
-        Who::BadToken => Caller::BadToken,
-        Who::Alice => person("alice", &["phusers", "friends"], Credential::Cookie),
-        Who::AliceByToken => person("alice", &["phusers", "friends"], Credential::Bearer),
-        Who::Bob => person("bob", &["friends"], Credential::Cookie),
-        Who::Admin => person("carol", &["admins"], Credential::Cookie),
-    }
+/// The ids of all apps in the tables.
+fn app_ids() -> Vec<&'static str> {
+    let rows = PLAIN.into_iter().chain(COMPOUND).chain(PATHS);
+    let id = |(target, ..): Row| target.split('/').next().unwrap_or_default();
+    rows.map(id).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explained_alike() {
-    let world = World::with("", |settings| {
-        // An unknown access value, which no configuration file can contain.
-        let mut unknown = settings.apps[1].clone();
-        unknown.id = ludgate::model::app::AppId::new("unk").expect("an id");
-        unknown.access = Access::parse("primehub");
-        settings.apps.push(unknown);
-    })
-    .await
-    .ready()
-    .await;
-    world
-        .provider
-        .set_claim("carol", "groups", json!(["admins"]));
-    let token = world.provider.access_token("alice");
-    let (head, _) = token.rsplit_once('.').expect("a JWS");
-    let people = People {
-        alice: world.signed_in("alice").await,
-        bob: world.signed_in("bob").await,
-        admin: world.signed_in("carol").await,
-        bad_token: format!("{head}.{}", "A".repeat(86)),
-        token,
-    };
+    let tokens = TokenFolder::new();
+    let (world, ci) = site(&tokens).await;
+    let people = people(&world, &ci, &tokens, &app_ids()).await;
+    until_known(&world, &people).await;
     let snapshot = world.running.internals().snapshot();
     let (mut cells, mut wrong) = (0, Vec::new());
-    for (app, may) in APPS {
+    for row in PLAIN.into_iter().chain(COMPOUND).chain(PATHS) {
         for who in PEOPLE {
             for (how, method) in WAYS {
+                let target = row.0;
                 let verb = if matches!(how, How::Socket | How::ForeignSocket) {
                     "ws"
                 } else {
                     "x"
                 };
                 let lines = format!(
-                    "{method} /apps/{app}/{verb} HTTP/1.1\r\nHost: {}\r\n{}{}",
+                    "{method} /apps/{target}/{verb} HTTP/1.1\r\nHost: {}\r\n{}{}",
                     world.host,
                     headers(how, &world.host),
                     people.credentials(who)
@@ -201,7 +206,7 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
                 let before = world.reached();
                 let answer = exchange(&world, &format!("{lines}\r\n"), method).await;
                 let got = (answer.status(), world.reached() > before);
-                let wanted = expected(app, may, who, how, method);
+                let wanted = expected(row, who, how, method);
                 let explained = explain(&parts(&lines), caller(who), &snapshot, |arrival| {
                     snapshot.at(&arrival.vhost)
                 });
@@ -212,14 +217,14 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
                 cells += 1;
                 if got != wanted || !agrees {
                     wrong.push(format!(
-                        "{app} {who:?} {how:?} {method}: wanted {wanted:?}, got {got:?}, explain says {} {:?}",
+                        "{target} {who:?} {how:?} {method}: wanted {wanted:?}, got {got:?}, explain says {} {:?}",
                         explained.decision, explained.status
                     ));
                 }
             }
         }
     }
-    assert!(cells >= 200, "{cells} cells");
+    assert!(cells >= 3000, "{cells} cells");
     assert!(
         wrong.is_empty(),
         "{} of {cells} cells:\n{}",
@@ -227,6 +232,86 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
         wrong.join("\n")
     );
     world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_names_the_rules_that_apply_and_the_clause_that_decides() {
+    let world = World::with("", add_apps).await.ready().await;
+    let snapshot = world.running.internals().snapshot();
+    for (target, who, wanted) in [
+        (
+            "any",
+            Who::Alice,
+            &[
+                "access    any(group:phusers, group:admins)\n",
+                "admitted  by group:phusers\n",
+            ][..],
+        ),
+        (
+            "any",
+            Who::Bob,
+            &[
+                "clause    group:admins: does not match\n",
+                "denied    no match",
+            ],
+        ),
+        (
+            "not-group",
+            Who::Alice,
+            &[
+                "clause    deny:group:phusers: matches\n",
+                "denied    by deny:group:phusers\n",
+                "deny (excluded)",
+            ],
+        ),
+        (
+            "not-claim",
+            Who::Admin,
+            &[
+                "clause    deny:claim:/suspended=true: does not match\n",
+                "admitted  by user\n",
+            ],
+        ),
+        (
+            "paths/team",
+            Who::Bob,
+            &[
+                "access    group:phusers, for /team/\n",
+                "deny (not_in_group)",
+            ],
+        ),
+        (
+            "paths/open",
+            Who::Bob,
+            &[
+                "access    public, for /open/\n",
+                "needs no person",
+                "allow (public)",
+            ],
+        ),
+        (
+            "paths/Open",
+            Who::Bob,
+            &[
+                "access    user\n",
+                "access    public, for /open/\n",
+                "allow (user)",
+            ],
+        ),
+    ] {
+        let lines = format!("GET /apps/{target}/x HTTP/1.1\r\nHost: {}\r\n", world.host);
+        let lines = format!("{lines}{}", headers(How::Fetch, &world.host));
+        let explained = explain(&parts(&lines), caller(who), &snapshot, |arrival| {
+            snapshot.at(&arrival.vhost)
+        });
+        for line in wanted {
+            assert!(
+                explained.text.contains(line),
+                "{line:?} in\n{}",
+                explained.text
+            );
+        }
+    }
 }
 
 async fn exchange(world: &World, request: &str, method: &str) -> Message {

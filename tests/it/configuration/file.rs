@@ -33,6 +33,10 @@ fn the_generated_files_are_fresh() {
             "config/crd/kubeflow.org.yaml",
             ludgate::commands::crd::documents(Some("kubeflow.org")).expect("YAML"),
         ),
+        (
+            "config/crd/apps.kubermatic.k8c.io.yaml",
+            ludgate::commands::crd::documents(Some("apps.kubermatic.k8c.io")).expect("YAML"),
+        ),
     ] {
         let written = fs::read_to_string(root().join(file)).unwrap_or_default();
         assert!(written == fresh, "{file} is stale: run `make docs`");

@@ -3,7 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{backend::refused_port, browser::From, world::World};
+use ludgate::model::secret::Secret;
+
+use crate::support::{
+    backend::{Backend, refused_port},
+    browser::From,
+    diagnostics::Diagnostics,
+    world::{ADMIN_TOKEN, World},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
@@ -59,6 +66,149 @@ async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
         200,
         "others are not affected"
     );
+}
+
+/// The outcome of one app, and its request in the log.
+struct Outcome {
+    app: &'static str,
+    status: u16,
+    outcome: &'static str,
+    /// A part of the error in the log.
+    error: &'static str,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_cause_of_a_fault_is_an_outcome_of_its_own_and_its_error_is_logged() {
+    // The system completes connections that are never accepted.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent_at = silent.local_addr().expect("an address");
+    let dead = refused_port().await;
+    let toml = [
+        ("nameless", format!("http://{dead}")),
+        ("closed", format!("http://{dead}")),
+        ("silent", format!("http://{silent_at}")),
+        ("silent-tls", format!("https://{silent_at}")),
+    ]
+    .map(|(id, upstream)| {
+        format!("[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n")
+    });
+    let world = World::with(&toml.concat(), |settings| {
+        settings.forward.connect = Duration::from_secs(1);
+        for app in &mut settings.apps {
+            match app.id.as_str() {
+                // A label of 64 bytes is refused before any server is asked (RFC 1035 section
+                // 2.3.4).
+                "nameless" => app.upstream.host = format!("{}.invalid", "a".repeat(64)).into(),
+                "silent" => app.timeout = Duration::from_millis(50),
+                _ => {}
+            }
+        }
+    })
+    .await;
+    for Outcome {
+        app,
+        status,
+        outcome,
+        error,
+    } in [
+        Outcome {
+            app: "nameless",
+            status: 502,
+            outcome: "upstream_unresolved",
+            error: "lookup address",
+        },
+        Outcome {
+            app: "closed",
+            status: 502,
+            outcome: "upstream_refused",
+            error: "refused",
+        },
+        Outcome {
+            app: "silent",
+            status: 504,
+            outcome: "upstream_head_timeout",
+            error: "too long",
+        },
+        Outcome {
+            app: "silent-tls",
+            status: 504,
+            outcome: "upstream_connect_timeout",
+            error: "no connection within 1s",
+        },
+    ] {
+        let answer = world.browser().fetch(&format!("/apps/{app}/x")).await;
+        let reason = answer.json()["reason"].clone();
+        assert_eq!(
+            (answer.status(), reason.as_str()),
+            (status, Some(outcome)),
+            "{app}"
+        );
+        let line = world.log.line_with(&format!("\"app\":\"{app}\"")).await;
+        assert_eq!(line["outcome"], outcome, "{line}");
+        let logged = line["error"].as_str().expect("an error");
+        assert!(logged.contains(error), "{line}");
+        assert!(line["upstream"].as_str().is_some(), "{line}");
+        let counted = format!("ludgate_upstream_faults_total{{outcome=\"{outcome}\"}} 1");
+        world.until_counted(&counted).await;
+    }
+    let line = world.exchange("GET /apps/pub/fine HTTP/1.1\r\nHost: HOST\r\n\r\n");
+    assert_eq!(line.await.status(), 200);
+    let line = world.log.line_with("/apps/pub/fine").await;
+    assert!(
+        line["upstream"].is_null() && line["error"].is_null(),
+        "{line}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_begins_or_ceases_to_fail_is_logged_and_listed() {
+    let diagnostics = Diagnostics::all();
+    let dead = refused_port().await;
+    let toml =
+        format!("[[apps]]\nid = \"falters\"\naccess = \"public\"\nupstream = \"http://{dead}\"\n");
+    let world = World::with(&toml, |settings| {
+        settings.admin.token = Some(Secret::new(ADMIN_TOKEN));
+    })
+    .await;
+    let problem = async || {
+        let token = format!("Authorization: Bearer {ADMIN_TOKEN}\r\n");
+        let apps = world.admin("/apps", &token).await.json();
+        let apps = apps["apps"].as_array().cloned().expect("a list");
+        let app = apps.into_iter().find(|app| app["id"] == "falters");
+        app.expect("listed")["problem"].clone()
+    };
+    assert!(problem().await.is_null());
+    for _ in 0..3 {
+        assert_eq!(world.browser().fetch("/apps/falters/").await.status(), 502);
+    }
+    let begins = ["falters", "the app fails"];
+    let line = diagnostics.until_line(&begins).await;
+    for part in ["WARN", "upstream_refused", &dead.to_string(), "refused"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    let text = problem().await;
+    let text = text.as_str().expect("a problem");
+    assert!(text.contains("upstream_refused"), "{text}");
+    let verbose = world.admin("/readyz?verbose", "").await;
+    assert_eq!(verbose.status(), 200, "the gateway is ready all the same");
+    let verbose = verbose.text();
+    assert!(
+        verbose.contains("upstreams: degraded: 1 app fails"),
+        "{verbose}"
+    );
+    assert!(!verbose.contains("falters"), "no names without a token");
+    let listener = std::net::TcpListener::bind(dead).expect("the port is free again");
+    let _backend = Backend::on("falters", listener);
+    assert_eq!(world.browser().fetch("/apps/falters/").await.status(), 200);
+    let ceases = ["falters", "the app answers again"];
+    let line = diagnostics.until_line(&ceases).await;
+    assert!(
+        line.contains("WARN") && line.contains("upstream_refused"),
+        "{line}"
+    );
+    assert_eq!(diagnostics.lines_with(&begins).len(), 1);
+    assert_eq!(diagnostics.lines_with(&ceases).len(), 1);
+    assert!(problem().await.is_null());
 }
 
 #[tokio::test(flavor = "multi_thread")]

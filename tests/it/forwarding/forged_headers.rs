@@ -18,7 +18,7 @@ use crate::support::{
 /// 5.6.2).
 const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
 /// Names that speak for us, or for a proxy.
-const OURS: [&str; 17] = [
+const OURS: [&str; 18] = [
     "X-Forwarded-User",
     "X-Forwarded-Email",
     "X-Forwarded-Groups",
@@ -33,6 +33,7 @@ const OURS: [&str; 17] = [
     "X-Request-Id",
     "X-Auth-Request-User",
     "X-Ludgate-App",
+    "X-Ludgate-Assertion",
     "X-Arvados-Authorization",
     "True-Client-IP",
     "Transfer-Encoding",

@@ -143,11 +143,11 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
             ca.clone() + &pin(&by_name) + &name("app.internal"),
             None,
         ),
-        (&expired_app, ca.clone(), Some("upstream_tls")),
+        (&expired_app, ca.clone(), Some("upstream_tls_expired")),
         (
             &expired_app,
             ca.clone() + &pin(&expired),
-            Some("upstream_tls"),
+            Some("upstream_tls_expired"),
         ),
         (&expired_app, pin(&expired), None),
         // With a pin no CA is needed; a configured name is checked nevertheless.
@@ -185,7 +185,7 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
     }
     assert_eq!(
         reason(&world, "no-tls").await.as_deref(),
-        Some("upstream_tls")
+        Some("upstream_not_tls")
     );
     let asked = name_app.asked_for();
     assert!(

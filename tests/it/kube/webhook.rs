@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     controller::Prepared,
+    installs::Installs,
     kube_namespace::{KubeNamespace, application, kubectl, phapplications, try_kubectl},
     until::{until, until_async},
 };
@@ -58,14 +59,19 @@ impl Drop for ClusterWide {
     }
 }
 
+/// The table of a webhook at this address. `NAMESPACE` stands for the name of the namespace.
+fn webhook_table(host: &str) -> String {
+    format!(
+        "[controller.webhook]\naddress = \"{host}:8443\"\nnames = [\"{host}\"]\n\
+         configuration = \"NAMESPACE\"\n"
+    )
+}
+
 /// Writes the configuration of a controller with a webhook. `more` is more TOML.
 async fn prepared(host: &str, more: &str) -> Prepared {
     let platform = "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 1\nmemory = \"1GiB\"\n";
-    let prepared = Prepared::with(&format!("{platform}{more}[controller.webhook]\naddress = \"{host}:8443\"\nnames = [\"{host}\"]\nconfiguration = \"NAMESPACE\"\n")).await;
-    let config = std::fs::read_to_string(prepared.config()).expect("a configuration");
-    let config = config.replace("NAMESPACE", &prepared.namespace.name);
-    std::fs::write(prepared.config(), config).expect("written");
-    prepared
+    let webhook = webhook_table(host);
+    Prepared::with(&format!("{platform}{more}{webhook}")).await
 }
 
 /// Makes the objects of the webhook, with the rights to write them.
@@ -253,6 +259,122 @@ async fn an_invalid_viewer_is_refused_with_the_message_of_its_condition() {
     let stored = namespace.api(&kind).get("v").await.expect("the viewer");
     let wanted = json!({ "pvc": "data", "rwoScheduling": false });
     assert_eq!(stored.data["spec"], wanted, "it stays as it was written");
+}
+
+/// An installation with values in both forms, which no schema refuses.
+fn with_both_values(namespace: &KubeNamespace, definition: &str) -> Value {
+    json!({
+        "apiVersion": "apps.kubermatic.k8c.io/v1", "kind": "ApplicationInstallation",
+        "metadata": { "name": "new", "namespace": namespace.name },
+        "spec": {
+            "applicationRef": { "name": definition, "version": "1.0.0" },
+            "values": { "a": 1 }, "valuesBlock": "a: 1\n",
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_installation_is_refused_with_the_message_of_its_condition() {
+    let host = address(2);
+    let installs = Installs::stopped(&webhook_table(&host)).await;
+    let _wide = ClusterWide(installs.namespace().name.clone());
+    // Stored before the webhook is there.
+    let both = json!({ "values": { "a": 1 }, "valuesBlock": "a: 1\n" });
+    installs.installation("old", both).await;
+    installs.definition(json!({})).await;
+    install(installs.namespace(), &host).await;
+    let installs = installs.restart().await;
+    let status = installs
+        .until_condition("old", "Accepted", ("False", "Invalid"))
+        .await;
+    let message = status["conditions"]["Accepted"]["message"].as_str();
+    let message = message.expect("a message").to_owned();
+    let namespace = installs.namespace();
+    let definition = installs.own("example");
+    let apply = async |object: Value| applied_object(namespace, object).await;
+    let invalid = with_both_values(namespace, &definition);
+    until_async("the API server calls the webhook", async || {
+        apply(invalid.clone()).await.is_err()
+    })
+    .await;
+    let refusal = apply(invalid.clone()).await.expect_err("refused");
+    let wanted =
+        format!("admission webhook \"validate.ludgate.primehub.io\" denied the request: {message}");
+    assert!(refusal.contains(&wanted), "{refusal}");
+    let mut unknown = invalid.clone();
+    unknown["spec"] = json!({ "applicationRef": { "name": "nothing", "version": "1.0.0" } });
+    let refusal = apply(unknown).await.expect_err("refused");
+    let wanted = "spec.applicationRef.name: Not found: \"nothing\"";
+    assert!(refusal.contains(wanted), "{refusal}");
+    // The old one can be labelled, and removed.
+    let label = ["label", "applicationinstallation", "old", "a=b"];
+    namespace.kubectl(&label, "").await;
+    installs.delete("old").await;
+    installs.until_gone("old").await;
+
+    // A new one gets its defaults.
+    let mut valid = invalid;
+    valid["spec"] = json!({
+        "applicationRef": { "name": definition, "version": "1.0.0" },
+        "namespace": { "name": installs.own("target"), "create": true },
+        "deployOptions": { "helm": { "atomic": true } },
+    });
+    namespace
+        .kubectl(&["apply", "-f", "-"], &valid.to_string())
+        .await;
+    let stored = installs.get("new").await.expect("an installation");
+    let spec = &stored.data["spec"];
+    let whole = json!({ "helm": { "atomic": true, "wait": true, "timeout": "5m0s" } });
+    assert_eq!(
+        (&spec["deployOptions"], &spec["values"]),
+        (&whole, &json!({}))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_definition_and_the_deletion_of_an_enforced_app_are_refused() {
+    let host = address(3);
+    let installs = Installs::stopped(&webhook_table(&host)).await;
+    let name = installs.namespace().name.clone();
+    let _wide = ClusterWide(name.clone());
+    install(installs.namespace(), &host).await;
+    let installs = installs.restart().await;
+    let definition = installs.own("other");
+    let version = installs.version("1.0.0", "example", "0.1.0");
+    // Two versions of one name.
+    let invalid = json!({
+        "apiVersion": "apps.kubermatic.k8c.io/v1", "kind": "ApplicationDefinition",
+        "metadata": { "name": definition },
+        "spec": { "description": "d", "method": "helm", "versions": [version, version] },
+    });
+    // The webhook of another test would refuse a definition too, but no installation of this one.
+    let installation = with_both_values(installs.namespace(), &definition);
+    until_async("the API server calls the webhook", async || {
+        let applied = applied_object(installs.namespace(), installation.clone()).await;
+        applied.is_err()
+    })
+    .await;
+    let refusal = applied_object(installs.namespace(), invalid).await;
+    let refusal = refusal.expect_err("refused");
+    let wanted = "spec.versions[1].version: Duplicate value: \"1.0.0\"";
+    assert!(refusal.contains(wanted), "{refusal}");
+
+    let enforced = json!({
+        "enforced": true, "selector": { "targets": [name] },
+        "defaultNamespace": { "name": installs.own("target"), "create": true },
+    });
+    installs.definition(enforced).await;
+    let app = installs.own("example");
+    installs.until_ready(&app).await;
+    let deletion = ["-n", &name, "delete", "applicationinstallation", &app];
+    let refusal = try_kubectl(&deletion, "").await.expect_err("refused");
+    let wanted = format!("application \"{app}\" is enforced and cannot be deleted");
+    assert!(refusal.contains(&wanted), "{refusal}");
+    installs
+        .definition(json!({ "defaultVersion": "1.0.0" }))
+        .await;
+    installs.delete(&app).await;
+    installs.until_gone(&app).await;
 }
 
 /// The authorities that the API server trusts, PEM.

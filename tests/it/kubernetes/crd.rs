@@ -101,15 +101,21 @@ fn an_object_is_read_and_written_without_loss() {
 
 #[test]
 fn crd_print_writes_the_definitions_of_all_groups_or_of_one_as_yaml_documents() {
-    let [apps, templates, viewers] = [
+    let [apps, templates, viewers, charts, installations] = [
         "phapplications.primehub.io",
         "phapptemplates.primehub.io",
         "pvcviewers.kubeflow.org",
+        "applicationdefinitions.apps.kubermatic.k8c.io",
+        "applicationinstallations.apps.kubermatic.k8c.io",
     ];
-    let cases: [(&[&str], &[&str]); 3] = [
-        (&[], &[apps, templates, viewers]),
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&[], &[apps, templates, viewers, charts, installations]),
         (&["--group=primehub.io"], &[apps, templates]),
         (&["--group=kubeflow.org"], &[viewers]),
+        (
+            &["--group=apps.kubermatic.k8c.io"],
+            &[charts, installations],
+        ),
     ];
     for (group, wanted) in cases {
         let output = std::process::Command::new(program())

@@ -348,3 +348,64 @@ async fn of_two_apps_of_one_name_the_files_counts_and_then_that_of_the_first_nam
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_asks_for_signed_identities() {
+    let api = KubernetesApi::start().await;
+    let annotated = |value: &str| {
+        let mut object = application("well", "primehub", json!({}));
+        object["metadata"]["annotations"] = json!({ "ludgate/assertion": value });
+        object
+    };
+    api.put(APPS, HUB, annotated("true"));
+    let world = api.world("").await;
+    let has_problem = async |what: &str| {
+        let is_it = |text: &str| text.contains(what);
+        world
+            .until(|snapshot| snapshot.problems().iter().any(|it| is_it(&it.what)))
+            .await;
+        let listed = problems(&world).await;
+        assert!(listed.iter().all(|(.., kept)| *kept), "{listed:?}");
+    };
+    let asserts = || {
+        let snapshot = world.running.internals().snapshot();
+        snapshot.find("well").expect("the app").spec.assertion
+    };
+    // This gateway has no keys.
+    has_problem("no identity.assertion_keys").await;
+    assert!(asserts());
+    api.put(APPS, HUB, annotated("yes"));
+    has_problem("is neither true nor false: \"yes\"").await;
+    assert!(asserts(), "the last good form");
+    api.put(APPS, HUB, annotated("false"));
+    world.until(|snapshot| snapshot.problems().is_empty()).await;
+    assert!(!asserts());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_takes_the_place_of_the_scope_and_denies_if_it_cannot_be_read() {
+    let api = KubernetesApi::start().await;
+    for (name, annotation) in [
+        ("good", r#"{"any": ["group:a", "email:*@example.com"]}"#),
+        ("bad", "group:a"),
+    ] {
+        let mut object = application(name, "public", json!({}));
+        object["metadata"]["annotations"] = json!({ "ludgate/access": annotation });
+        api.put(APPS, HUB, object);
+    }
+    let world = api.gateway("").await;
+    world.until(|snapshot| snapshot.is_complete()).await;
+    let access = |name: &str| {
+        let snapshot = world.running.internals().snapshot();
+        snapshot.find(name).map(|app| app.spec.access.to_string())
+    };
+    let good = access("good");
+    assert_eq!(good.as_deref(), Some("any(group:a, email:*@example.com)"));
+    assert_eq!(decision(&world, "good").await, "401 anonymous");
+    assert_eq!(decision(&world, "bad").await, "403 unknown_access");
+    let told = problems(&world).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let (object, text, _) = &told[0];
+    assert_eq!(object, "hub/bad");
+    assert!(text.contains("ludgate/access is no JSON"), "{text}");
+}

@@ -11,7 +11,10 @@ async fn probes_and_metrics_are_open_and_never_public() {
     assert_eq!(world.admin("/livez", "").await.status(), 200);
     assert_eq!(world.admin("/readyz", "").await.text(), "ok\n");
     let verbose = world.admin("/readyz?verbose", "").await.text();
-    assert!(verbose.starts_with("waiting for: nothing\n"), "{verbose}");
+    assert!(
+        verbose.starts_with("waiting for: nothing\ndegraded: nothing\n"),
+        "{verbose}"
+    );
     assert!(
         verbose.contains("identity provider: known") && verbose.contains("apps: 7"),
         "{verbose}"
@@ -42,6 +45,7 @@ async fn probes_and_metrics_are_open_and_never_public() {
     for unconfigured in [
         "ludgate_session_store_up",
         "ludgate_certificates_last_read_success",
+        "ludgate_certificate_expires_seconds",
     ] {
         assert!(
             !metrics.contains(unconfigured),

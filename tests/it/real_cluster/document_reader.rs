@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+pub use crate::support::documents::blocks;
 use crate::support::{
     browser::Browser,
     changes::POD_PATIENCE,
@@ -21,24 +22,10 @@ use crate::support::{
     until::holds_within,
 };
 
-/// The ports of the chart's demo on this machine: the site's and the provider's.
-const PORTS: [u16; 2] = [8080, 8081];
-
 /// A file of the project.
 pub fn shipped(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(path).expect("a shipped file")
-}
-
-/// The blocks of code of a text in this language, in order.
-pub fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
-    let start = format!("```{language}\n");
-    let rest = text.split(start.as_str()).skip(1);
-    rest.map(|rest| {
-        let (block, _) = rest.split_once("\n```").expect("the end of the block");
-        block
-    })
-    .collect()
 }
 
 /// A Deployment in the place of another product's controller, whose program is not here.
@@ -84,7 +71,15 @@ pub async fn opened_by_alice(target: &str) -> String {
     page.text()
 }
 
-/// The forwarded ports of the demo. The demo has fixed ports, so one test has them at a time.
+/// The ports of this machine that a command of kubectl forwards.
+fn forwarded_ports(command: &str) -> Vec<u16> {
+    let pairs = command
+        .split_whitespace()
+        .filter_map(|word| word.split_once(':'));
+    pairs.filter_map(|(own, _)| own.parse().ok()).collect()
+}
+
+/// Forwarded ports. Documents have fixed ones, so one test has ports at a time.
 pub struct ForwardedPorts {
     child: Child,
     /// Closing it unlocks it.
@@ -106,7 +101,7 @@ async fn lock_ports() -> File {
     locking.await.expect("no panic").expect("locked")
 }
 
-/// A reader with a terminal, in a folder that has the project's `config`.
+/// A reader with a terminal, in a folder that has the project's `config` and `python`.
 pub struct DocumentReader {
     folder: TempDir,
     /// The value of `PATH`.
@@ -121,7 +116,9 @@ impl DocumentReader {
         let programs = folder.path().join("bin");
         fs::create_dir(&programs).expect("a folder");
         symlink(program(), programs.join("ludgate")).expect("a link");
-        symlink(project.join("config"), folder.path().join("config")).expect("a link");
+        for part in ["config", "python"] {
+            symlink(project.join(part), folder.path().join(part)).expect("a link");
+        }
         let reader = DocumentReader {
             path: format!(
                 "{}:{}:{}",
@@ -171,14 +168,14 @@ impl DocumentReader {
         finish(self.spawn(script), "").await.ok()
     }
 
-    /// Forwards the ports of the demo with this command.
+    /// Forwards ports with this command.
     pub async fn forward_ports(&self, command: &str) -> ForwardedPorts {
         let lock = lock_ports().await;
         // Without `exec` only the shell would be killed at the end.
         let mut shell = self.shell(&format!("exec {command}"));
         shell.stdin(Stdio::null()).stdout(Stdio::null());
         let child = shell.spawn().expect("it starts");
-        for port in PORTS {
+        for port in forwarded_ports(command) {
             until_open(("127.0.0.1", port)).await;
         }
         ForwardedPorts { child, _lock: lock }

@@ -6,8 +6,8 @@ use tokio::process::Command;
 
 use crate::support::process::program;
 
-/// Runs a script of `tests/real/kube/cluster`.
-async fn run(script: &str, arguments: &[&str]) {
+/// Runs a script of `tests/real/kube/cluster`, and returns what it prints.
+async fn run(script: &str, arguments: &[&str]) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/kube/cluster");
     let command = Command::new(folder.join(script))
         .args(arguments)
@@ -16,6 +16,7 @@ async fn run(script: &str, arguments: &[&str]) {
     let output = command.expect("it starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}: {errors}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// Loads the program, as an image of this name.
@@ -32,4 +33,10 @@ pub async fn load_mlflow_image(name: &str) {
 /// Loads an image of this name with the file browser cloudcmd, once in a cluster.
 pub async fn load_cloudcmd_image(name: &str) {
     run("cloudcmd_image.sh", &[name]).await;
+}
+
+/// Loads an image of this name in place of one with JupyterLab, and returns its digest, by which
+/// pods ask for it.
+pub async fn load_notebook_image(name: &str) -> String {
+    run("notebook_image.sh", &[name]).await
 }

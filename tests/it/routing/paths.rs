@@ -202,7 +202,7 @@ async fn the_launcher_shows_people_their_apps_and_visitors_the_public_ones() {
         "/debug/pprof",
         "/config",
         "/oauth2/",
-        "/oauth2/auth",
+        "/oauth2/authx",
         "/.ludgate/x",
         "/sessions",
     ] {

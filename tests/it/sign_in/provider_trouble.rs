@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::support::{
     browser::From,
+    diagnostics::Diagnostics,
     world::{SECRET, World, client, free_port},
 };
 
@@ -167,7 +168,7 @@ async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_ti
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_the_provider_refuses_is_our_fault_and_the_log_has_the_number_of_the_page() {
-    let lines = Lines::all();
+    let lines = Diagnostics::all();
     let world = World::with("", |settings| {
         let identity = settings.identity.as_mut().expect("an identity section");
         identity.client_secret = Some(ludgate::model::secret::Secret::new("wrong"));
@@ -196,53 +197,9 @@ async fn a_secret_that_the_provider_refuses_is_our_fault_and_the_log_has_the_num
     );
 }
 
-/// What is logged, readable.
-#[derive(Clone, Default)]
-struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl Lines {
-    /// Of the whole process.
-    fn all() -> &'static Lines {
-        static LINES: std::sync::OnceLock<Lines> = std::sync::OnceLock::new();
-        LINES.get_or_init(|| {
-            let lines = Lines::default();
-            let subscriber = tracing_subscriber::fmt()
-                .with_writer(lines.clone())
-                .with_ansi(false)
-                .finish();
-            tracing::subscriber::set_global_default(subscriber)
-                .expect("the only one of this process");
-            lines
-        })
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned()
-    }
-}
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
-    type Writer = Lines;
-
-    fn make_writer(&self) -> Lines {
-        self.clone()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_claim_that_nothing_carries_is_said_once() {
-    let lines = Lines::all();
+    let lines = Diagnostics::all();
     let world = World::with("", |settings| {
         settings
             .identity

@@ -190,7 +190,8 @@ impl State {
 }
 
 /// The app of `…/phapplications/<app>/status` or of `…/app-<app>[-group|-proxy]`, or the viewer of
-/// `…/pvcviewers/<viewer>[/status]` or of `…/pvcviewer-<viewer>`.
+/// `…/pvcviewers/<viewer>[/status]` or of `…/pvcviewer-<viewer>`. Of a lab, `pods/<name>`; of any
+/// new namespace, `namespaces`.
 fn object_of(path: &str) -> Option<String> {
     let mut parts = path.split('/').rev();
     let (last, before) = (parts.next()?, parts.next()?);
@@ -202,6 +203,13 @@ fn object_of(path: &str) -> Option<String> {
     }
     if let Some(viewer) = last.strip_prefix("pvcviewer-") {
         return Some(viewer.to_owned());
+    }
+    // Objects of labs: with their kind, since some have the same name.
+    if last == "namespaces" {
+        return Some(last.to_owned());
+    }
+    if last.contains("-nb") || (before, last) == ("services", "lab") {
+        return Some(format!("{before}/{last}"));
     }
     let child = last.strip_prefix("app-")?;
     let app = child

@@ -1,4 +1,4 @@
-//! `ludgate apps` as a process, with a home folder of its own.
+//! `ludgate apps` and `ludgate installs` as processes, with a home folder of their own.
 
 use std::process::Stdio;
 
@@ -72,8 +72,12 @@ impl Terminal {
 
     /// Starts `ludgate apps` with these arguments.
     pub fn spawn(&self, arguments: &str) -> Child {
+        self.spawn_part("apps", arguments)
+    }
+
+    fn spawn_part(&self, part: &str, arguments: &str) -> Child {
         Command::new(program())
-            .arg("apps")
+            .arg(part)
             .args(arguments.split(' '))
             .env_clear()
             .env("HOME", self.home.path())
@@ -89,6 +93,11 @@ impl Terminal {
     /// Runs a command.
     pub async fn run(&self, arguments: &str) -> Printed {
         finish(self.spawn(arguments), "").await
+    }
+
+    /// Runs another part of the program, such as `installs`.
+    pub async fn run_part(&self, part: &str, arguments: String) -> Printed {
+        finish(self.spawn_part(part, &arguments), "").await
     }
 }
 

@@ -37,6 +37,7 @@ const ACCOUNT: &str = "ludgate-controller";
 pub enum ControllerKind {
     Applications,
     Viewers,
+    Installations,
 }
 
 impl ControllerKind {
@@ -45,6 +46,7 @@ impl ControllerKind {
         match self {
             ControllerKind::Applications => "applications",
             ControllerKind::Viewers => "viewers",
+            ControllerKind::Installations => "installations",
         }
     }
 
@@ -53,6 +55,7 @@ impl ControllerKind {
         match self {
             ControllerKind::Applications => "controller.yaml",
             ControllerKind::Viewers => "viewers.yaml",
+            ControllerKind::Installations => "installations.yaml",
         }
     }
 
@@ -60,7 +63,7 @@ impl ControllerKind {
     pub fn platform(self) -> &'static str {
         match self {
             ControllerKind::Applications => PLATFORM,
-            ControllerKind::Viewers => "",
+            ControllerKind::Viewers | ControllerKind::Installations => "",
         }
     }
 }

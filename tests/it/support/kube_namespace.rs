@@ -51,6 +51,17 @@ impl KubeNamespace {
             .join(file);
         let rights = std::fs::read_to_string(path).expect("the shipped rights");
         let adapted = rights.replace("namespace: hub", &format!("namespace: {}", self.name));
+        // Objects of the whole cluster have names of their own in each test.
+        let cluster_wide = |document: &str| match document.contains("kind: ClusterRole\n")
+            || document.contains("kind: ClusterRoleBinding\n")
+        {
+            true => document.replace("\n  name: ", &format!("\n  name: {}-", self.name)),
+            false => document.to_owned(),
+        };
+        let documents: Vec<String> = adapted.split("\n---\n").map(cluster_wide).collect();
+        let adapted = documents.join("\n---\n");
+        let role = format!("resourceNames: [{}]", role_of_apps());
+        let adapted = adapted.replace("resourceNames: [admin]", &role);
         self.kubectl(&["apply", "-f", "-"], &adapted).await;
     }
 
@@ -143,6 +154,15 @@ impl Drop for KubeNamespace {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
+    }
+}
+
+/// The ClusterRole of the accounts with which Helm installs apps. Without a controller of
+/// aggregation, which only a whole cluster has, the role `admin` has no rights.
+pub fn role_of_apps() -> &'static str {
+    match std::env::var_os("LUDGATE_CONTAINERDS") {
+        Some(_) => "admin",
+        None => "cluster-admin",
     }
 }
 

@@ -6,10 +6,15 @@ use super::{browser::Browser, raw::Raw, world::World};
 impl World {
     /// An open WebSocket to the app's echo.
     pub async fn websocket(&self, browser: &Browser, app: &str) -> Raw {
-        let (host, cookies) = (&self.host, browser.cookie_line(&format!("/apps/{app}/")));
+        self.websocket_at(browser, &format!("/apps/{app}/ws")).await
+    }
+
+    /// The same at any path, which ends with `ws`.
+    pub async fn websocket_at(&self, browser: &Browser, path: &str) -> Raw {
+        let (host, cookies) = (&self.host, browser.cookie_line(path));
         let mut raw = self.raw().await;
         raw.send(format!(
-            "GET /apps/{app}/ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://{host}\r\n{cookies}\r\n"
         ))
         .await;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use ludgate::ops::redis::{Address, RedisSettings};
 use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -55,11 +56,25 @@ impl RedisServer {
     }
 
     pub fn section_at(&self, store: &str) -> String {
-        let keys = self.folder.path().join("keys");
         format!(
             "[session]\nstore = \"{store}\"\nkeys_file = \"{}\"\n",
-            keys.display()
+            self.keys_file().display()
         )
+    }
+
+    /// The file with the keys of its users.
+    pub fn keys_file(&self) -> PathBuf {
+        self.folder.path().join("keys")
+    }
+
+    /// How a process connects to it.
+    pub fn settings(&self) -> RedisSettings {
+        RedisSettings {
+            address: Address::Unix(self.socket()),
+            user: None,
+            password: None,
+            database: 0,
+        }
     }
 
     async fn until_up(&self) {

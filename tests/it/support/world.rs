@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use super::{
     backend::Backend,
-    browser::Browser,
+    browser::{self, Browser},
     message::{Message, PATIENCE},
     raw::Raw,
     until::{holds_within, until},
@@ -89,7 +89,7 @@ impl World {
             (clock, manual_clock),
             port,
             threads,
-            (SITE, extra),
+            (SITE, "", extra),
             change,
         )
         .await
@@ -102,7 +102,19 @@ impl World {
         let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
-        World::run(provider, (clock, manual_clock), port, 2, (site, ""), |_| {}).await
+        let text = (site, "", "");
+        World::run(provider, (clock, manual_clock), port, 2, text, |_| {}).await
+    }
+
+    /// With other keys of `[identity]`, written as TOML.
+    pub async fn with_identity(identity: &str, extra: &str) -> World {
+        let port = free_port();
+        let (clock, manual_clock) = Clock::manual();
+        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+            .await
+            .expect("a provider");
+        let text = (SITE, identity, extra);
+        World::run(provider, (clock, manual_clock), port, 2, text, |_| {}).await
     }
 
     /// The oracles watch this app too.
@@ -137,7 +149,7 @@ impl World {
             (clock, manual_clock),
             port,
             2,
-            (SITE, extra),
+            (SITE, "", extra),
             change,
         )
         .await
@@ -148,7 +160,7 @@ impl World {
         (clock, manual_clock): (Clock, ManualClock),
         port: u16,
         threads: usize,
-        (site, extra): (&str, &str),
+        (site, identity, extra): (&str, &str, &str),
         change: impl FnOnce(&mut Settings),
     ) -> World {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -156,7 +168,7 @@ impl World {
         let mut backends = Vec::new();
         let mut text = format!(
             "[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{site}\
-             [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
+             [identity]\n{identity}issuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
             provider.issuer()
         );
         for (id, access) in APPS {
@@ -305,6 +317,16 @@ impl World {
     /// Sends bytes in which `HOST` stands for the public authority.
     pub async fn exchange(&self, bytes: &str) -> Message {
         Raw::exchange(self.running.address, bytes.replace("HOST", &self.host)).await
+    }
+
+    /// The answer of an app to a program with a bearer token.
+    pub async fn get_with_token(&self, app: &str, token: &str) -> Message {
+        let line = format!("Authorization: Bearer {token}\r\n");
+        let target = format!("/apps/{app}/x");
+        let mut program = self.browser();
+        program
+            .send("GET", &target, browser::From::Program, &line, b"")
+            .await
     }
 
     pub async fn admin(&self, path: &str, more: &str) -> Message {

@@ -14,7 +14,9 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::support::{message::PATIENCE, until::in_time, world::World};
+use crate::support::{
+    diagnostics::Diagnostics, message::PATIENCE, tls_app::Authority, until::in_time, world::World,
+};
 
 /// A certificate for these names, with its key, written as the files of that name.
 fn write(folder: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
@@ -172,6 +174,53 @@ async fn half_written_files_change_nothing_until_they_are_whole() {
     std::fs::copy(aside.path().join("site.key"), &key).expect("copied");
     until_shown(&world, "gw.test", &second).await;
     until_fine(&world, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_ours_that_has_expired_is_reported_until_it_is_replaced() {
+    let diagnostics = Diagnostics::all();
+    let folder = tempfile::tempdir().expect("a folder");
+    let expired = Authority::new().sign_expired(&["gw.test"]);
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("old.crt"), &expired.pem).expect("written");
+    std::fs::write(at("old.key"), expired.key_pem()).expect("written");
+    let world = world(folder.path(), &["old"]).await;
+    let path = at("old.crt").display().to_string();
+    let line = diagnostics.until_line(&[&path, "has expired"]).await;
+    assert!(
+        line.contains("WARN") && line.contains("2020-12-31"),
+        "{line}"
+    );
+    world
+        .until_counted("ludgate_certificate_expires_seconds 1609372800")
+        .await;
+    let verbose = world.admin("/readyz?verbose", "").await;
+    assert_eq!(verbose.status(), 200, "a client may accept it");
+    let verbose = verbose.text();
+    assert!(
+        verbose.contains("certificates: degraded: ") && verbose.contains("has expired on 2020"),
+        "{verbose}"
+    );
+    // A day later it is reported again.
+    world.manual_clock.advance(Duration::from_secs(24 * 3600));
+    in_time("the second report", async {
+        while diagnostics.lines_with(&[&path, "has expired"]).len() < 2 {
+            world.manual_clock.advance(Duration::from_secs(2));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let renewed = write(folder.path(), "old", &["gw.test"]);
+    until_shown(&world, "gw.test", &renewed).await;
+    in_time("the end of the warning", async {
+        while !world
+            .admin("/readyz?verbose", "")
+            .await
+            .text()
+            .contains("certificates: valid")
+        {}
+    })
+    .await;
 }
 
 #[test]

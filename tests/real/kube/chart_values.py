@@ -68,9 +68,12 @@ PROXIES = {"proxy_pod_labels": [GATEWAY_LABELS], "proxy_namespace_labels": ["kub
 ADMIN = LISTEN["admin"] | {"token_file": "/etc/ludgate/admin/token"}
 WEBHOOK = {"address": "0.0.0.0:8443", "names": [f"hub-ludgate-webhook.{NAMESPACE}.svc"], "secret": "hub-ludgate-webhook",
            "namespace": NAMESPACE, "configuration": f"hub-ludgate-webhook-{NAMESPACE}"}
+# An image with Helm and git.
+INSTALLATIONS = {"enabled": True, "image": {"repository": "registry.example.com/ludgate-installs"}}
 SITE = {"site": {"url": "https://hub.example.com"}}
 IDENTITY = {"issuer": "https://id.example.com/realms/hub", "client_id": "ludgate"}
 SECRET_FILE = {"client_secret_file": "/etc/ludgate/client/client-secret"}
+ASSERTION_KEYS = {"assertion_keys": ["/etc/ludgate/assertion-keys/assertion-keys.pem"]}
 WATCHED = {"kubernetes": {"namespace": NAMESPACE}}
 
 # Values, and the complete ludgate.toml that the chart renders from them.
@@ -83,6 +86,12 @@ SETS = {
     "client ID and secret in an existing Secret": (
         with_config(issuer=SIGN_IN["issuer"], existingSecret="hub-client"),
         LISTEN | SITE | WATCHED | {"identity": {"issuer": IDENTITY["issuer"]} | SECRET_FILE}),
+    "keys of assertions, made by the chart": (
+        with_config(**SIGN_IN, createAssertionKeys=True),
+        LISTEN | SITE | WATCHED | {"identity": IDENTITY | ASSERTION_KEYS}),
+    "keys of assertions in an existing Secret": (
+        with_config(**SIGN_IN, assertionKeysSecret="hub-assertions"),
+        LISTEN | SITE | WATCHED | {"identity": IDENTITY | ASSERTION_KEYS}),
     "apps of another namespace": (
         merged(with_config(namespace=NAMESPACE + "-b"), {"networkPolicy": {"apps": {"enabled": True}}}),
         LISTEN | SITE | {"kubernetes": {"namespace": NAMESPACE + "-b"}}),
@@ -115,6 +124,34 @@ SETS = {
             "api": {"address": "0.0.0.0:8082", "template_import": True, "device_sign_in": True},
             "controller": {"lease": "hub-ludgate-controller", "applications": {
                 "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"]} | PROXIES}}),
+    "labs": (
+        merged(with_config(**SIGN_IN, existingSecret="hub-client", namespace=NAMESPACE + "-b"), {"labs": {
+            "enabled": True, "config": {"lab": {"sizes": []}, "images": {}},
+            "settings": {"dialect": "nublado", "trusted_peers": ["10.0.0.0/8"],
+                         "scopes": {"hub": ["claim:azp=jupyterhub", "proxy"]}},
+            "from": [PEER]}}),
+        LISTEN | SITE | {
+            "kubernetes": {"namespace": NAMESPACE + "-b"}, "identity": IDENTITY | SECRET_FILE,
+            "labs": {"address": "0.0.0.0:8083", "config": "labs.yaml", "lease": "hub-ludgate-labs", "dialect": "nublado",
+                     "trusted_peers": ["10.0.0.0/8"], "scopes": {"hub": ["claim:azp=jupyterhub", "proxy"]}}}),
+    "labs on several replicas": (
+        merged(with_config(**SIGN_IN, existingSecret="hub-client"), {"labs": {
+            "enabled": True, "replicaCount": 2, "storeSecret": "lab-store",
+            "config": {"lab": {"sizes": []}, "images": {}}}}),
+        LISTEN | SITE | WATCHED | {
+            "identity": IDENTITY | SECRET_FILE,
+            "labs": {"address": "0.0.0.0:8083", "config": "labs.yaml", "lease": "hub-ludgate-labs",
+                     "store_file": "/etc/ludgate/lab-store/store", "keys_file": "/etc/ludgate/lab-store/keys"}}),
+    "labs that the gateway serves": (
+        merged(with_config(**SIGN_IN, existingSecret="hub-client"), {"labs": {
+            "enabled": True, "config": {"lab": {"namespacePrefix": "userlabs", "sizes": []}, "images": {}},
+            "settings": {"gateway": {"prefix": "/apps/nb/user"}}}}),
+        LISTEN | SITE | WATCHED | {
+            "identity": IDENTITY | SECRET_FILE,
+            "labs": {"address": "0.0.0.0:8083", "config": "labs.yaml", "lease": "hub-ludgate-labs",
+                     "gateway": {"prefix": "/apps/nb/user", "namespace_prefix": "userlabs"},
+                     "proxy_pod_labels": [GATEWAY_LABELS],
+                     "proxy_namespace_labels": [f"kubernetes.io/metadata.name={NAMESPACE}"]}}),
     "a controller with a webhook": (
         merged(MINIMAL, {"controller": {"enabled": True, "webhook": {"enabled": True}}},
                with_config(groups={"phusers": {}})),
@@ -123,6 +160,27 @@ SETS = {
             "controller": {"lease": "hub-ludgate-controller", "webhook": WEBHOOK,
                 "applications": {"folder_image": "registry.example.com/ludgate:0.1.0",
                                  "proxy_pod_labels": [GATEWAY_LABELS]}}}),
+    "installations with a webhook": (
+        merged(with_config(installations={"enabled": True}), {"controller": {
+            "enabled": True, "webhook": {"enabled": True}, "installations": INSTALLATIONS}}),
+        LISTEN | SITE | {
+            "kubernetes": {"namespace": NAMESPACE, "installations": {"prefix": "/installs"}},
+            "controller": {"lease": "hub-ludgate-controller", "webhook": WEBHOOK,
+                           "installations": {"folder": "/var/lib/ludgate"}}}),
+    "installations of all namespaces": (
+        merged(with_config(installations={"enabled": True, "prefix": "/a", "allNamespaces": True}), {"controller": {
+            "enabled": True, "installations": INSTALLATIONS | {"settings": {
+                "all_namespaces": True, "cluster_role": "ludgate-apps",
+                "allowed_hosts": ["charts.example.com"], "max_chart": "1MiB"}}}}),
+        LISTEN | SITE | {
+            "kubernetes": {"namespace": NAMESPACE, "installations": {"prefix": "/a", "all_namespaces": True}},
+            "controller": {"lease": "hub-ludgate-controller", "installations": {
+                "all_namespaces": True, "cluster_role": "ludgate-apps", "folder": "/var/lib/ludgate",
+                "allowed_hosts": ["charts.example.com"], "max_chart": "1MiB"}}}),
+    "installations of a controller elsewhere": (
+        with_config(installations={"enabled": True}, namespaces=[NAMESPACE, NAMESPACE + "-b"]),
+        LISTEN | SITE | {"kubernetes": {"namespaces": [NAMESPACE, NAMESPACE + "-b"],
+                                        "installations": {"prefix": "/installs"}}}),
     "viewers, and unused ones are stopped": (
         merged(with_config(
             groups={"phusers": {}}, namespaces=[NAMESPACE, NAMESPACE + "-b"], adminTokenSecret="hub-admin",
@@ -214,6 +272,8 @@ REFUSED = [
     (with_config(clientID="ludgate"), "config.issuer is needed"),
     (with_config(**SIGN_IN, clientSecret="a", existingSecret="b"), "one of them, not both"),
     (with_config(namespace="a", namespaces=["b"]), "one of them, not both"),
+    (with_config(**SIGN_IN, assertionKeysSecret="a", createAssertionKeys=True), "one of them, not both"),
+    (with_config(createAssertionKeys=True), "need config.issuer"),
     (with_config(kubernetes=False, logs=True), "config.logs needs config.kubernetes"),
     (merged(MINIMAL, {"replicaCount": 2}), "sessions are kept in memory"),
     (merged(MINIMAL, {"autoscaling": {"enabled": True}}), "sessions are kept in memory"),
@@ -221,10 +281,20 @@ REFUSED = [
     (merged(MINIMAL, {"metrics": {"serviceMonitor": {"enabled": True}}}), "networkPolicy.adminFrom"),
     (merged(MINIMAL, {"gatewayApi": {"enabled": True}}), "gatewayApi.gatewayRef.name is needed"),
     (merged(MINIMAL, {"api": {"enabled": True}}), "api.enabled needs config.issuer"),
+    (merged(MINIMAL, {"labs": {"enabled": True}}), "labs.enabled needs labs.config"),
+    (merged(MINIMAL, {"labs": {"enabled": True, "config": {"lab": {}}, "replicaCount": 2}}), "needs labs.storeSecret"),
+    (merged(MINIMAL, {"labs": {"enabled": True, "config": {"lab": {}}, "storeSecret": "a",
+                               "settings": {"store": "redis://h"}}}), "one of them, not both"),
+    (merged(with_config(kubernetes=False), {"labs": {"enabled": True, "config": {"lab": {}}}}),
+     "labs.enabled needs config.kubernetes"),
     (merged(MINIMAL, {"controller": {"enabled": True}}), "need config.groups"),
     (merged(with_config(kubernetes=False), {"controller": {"enabled": True}}), "need config.kubernetes"),
     (with_config(kubernetes=False, viewers={"enabled": True}), "need config.kubernetes"),
     (merged(MINIMAL, {"controller": {"viewers": {"enabled": True}}}), "need controller.enabled"),
+    (with_config(kubernetes=False, installations={"enabled": True}), "need config.kubernetes"),
+    (merged(MINIMAL, {"controller": {"installations": INSTALLATIONS}}), "need controller.enabled"),
+    (merged(MINIMAL, {"controller": {"enabled": True, "installations": {"enabled": True}}}),
+     "controller.installations.image.repository is needed"),
     (merged(MINIMAL, {"controller": {"idle": {"enabled": True}}}), "need controller.enabled"),
     (merged(MINIMAL, VIEWERS, {"controller": {"viewers": {"image": "a", "defaultPodFile": "/b"}}}), "one of them, not both"),
     (merged(MINIMAL, VIEWERS, {"controller": {"viewers": {"idleAfter": "30m"}}}), "needs controller.idle.enabled"),

@@ -7,7 +7,10 @@
 # each a kubelet with a containerd of its own, and runc (tests/real/kube/cluster/boot.sh). Pods are real. With --hollow
 # it has so many more nodes of kubemark, whose pods become Ready but run nothing. The command gets an admin's
 # KUBECONFIG, a PATH with kubectl and `ctr`, in LUDGATE_AUDIT_LOG the file with the requests of service accounts, and in
-# LUDGATE_CONTAINERDS the sockets of containerd, for cluster/load.sh.
+# LUDGATE_CONTAINERDS the sockets of containerd, for cluster/load.sh. In LUDGATE_NODE_ADDRESS it gets the address at
+# which pods reach it. Names of Services such as `lab.hub` have addresses, for pods and for the command.
+# With LUDGATE_KUBE_PROXY=no nothing translates the addresses of Services: for thousands of pods on hollow nodes that
+# takes half a processor, and none of them answers.
 #
 # The cluster and the command run in network, mount and process namespaces of their own. So several clusters can run at
 # once, with the same addresses and ports, and all of a cluster ends with its command. The command has no network beyond

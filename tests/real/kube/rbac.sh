@@ -125,6 +125,34 @@ shipped viewer-routes
 expect 'viewer-routes.yaml' "$namespace" 'httproutes.gateway.networking.k8s.io get list watch create patch delete
 virtualservices.networking.istio.io get list watch create patch delete'
 
+kubectl -n "$namespace" delete rolebinding ludgate-viewer-routes >/dev/null
+shipped installations
+expect 'installations.yaml, in another namespace' "$other" 'applicationdefinitions.apps.kubermatic.k8c.io get list watch
+clusterroles.rbac.authorization.k8s.io bind
+daemonsets.apps list watch
+deployments.apps list watch
+namespaces list watch create patch delete
+rolebindings.rbac.authorization.k8s.io create
+rolebindings.rbac.authorization.k8s.io get patch delete
+secrets list watch
+serviceaccounts create
+serviceaccounts patch
+serviceaccounts/token create
+statefulsets.apps list watch'
+for right in 'get secrets' 'patch secrets' 'create applicationinstallations.apps.kubermatic.k8c.io' \
+  'patch applicationinstallations.apps.kubermatic.k8c.io/status'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right yes $right
+done
+for right in 'create secrets' 'delete secrets' 'create pods' 'create serviceaccounts/token' 'patch serviceaccounts' \
+  'patch rolebindings.rbac.authorization.k8s.io' 'bind clusterroles.rbac.authorization.k8s.io' \
+  'create clusterrolebindings.rbac.authorization.k8s.io' 'patch applicationdefinitions.apps.kubermatic.k8c.io'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-installations ludgate-gateway-installations >/dev/null
+kubectl -n "$namespace" delete rolebinding ludgate-installations ludgate-gateway-installations >/dev/null
+
 # The gateway's part, and the namespaces by their names.
 account=ludgate
 kubectl -n "$namespace" delete rolebinding ludgate-logs >/dev/null
@@ -143,6 +171,14 @@ for right in no:get:$namespace yes:list:$namespace yes:watch:$namespace no:patch
   fi
 done
 kubectl delete clusterrole,clusterrolebinding ludgate-viewer-namespaces >/dev/null
+shipped gateway-labs
+expect 'gateway-labs.yaml, in another namespace' "$other" 'endpointslices.discovery.k8s.io list watch'
+for right in 'get endpointslices.discovery.k8s.io' 'patch endpointslices.discovery.k8s.io' 'list services' 'list pods' \
+  'list namespaces'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-gateway-labs >/dev/null
 
 account=ludgate-controller
 # The webhook's own objects, by their names, and nothing else.
@@ -160,6 +196,32 @@ for right in 'get secrets' 'patch secrets' 'list secrets' 'patch validatingwebho
   expect_right no $right
 done
 kubectl delete clusterrole,clusterrolebinding ludgate-controller-webhook >/dev/null
+
+account=ludgate-labs
+shipped labs
+# In the namespace of a lab, Secrets are written and not read.
+expect 'labs.yaml, in another namespace' "$other" 'configmaps list watch create patch
+events list watch
+jobs.batch list watch create patch delete
+namespaces get list watch create delete
+networkpolicies.networking.k8s.io create patch
+nodes list watch
+persistentvolumeclaims list watch create patch delete
+pods get list watch create patch delete
+resourcequotas list watch create patch
+secrets create patch
+serviceaccounts get list watch
+services list watch create patch delete'
+for right in 'get secrets' 'get leases.coordination.k8s.io' 'update leases.coordination.k8s.io'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right yes $right
+done
+for right in 'list secrets' 'delete secrets' 'create pods/exec' 'get pods/log' 'create serviceaccounts/token' \
+  'create rolebindings.rbac.authorization.k8s.io' 'delete configmaps' 'patch nodes'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-labs >/dev/null
 
 account=ludgate-api
 shipped api
@@ -180,4 +242,19 @@ for verb in create patch; do expect_right no "$verb" phapptemplates.primehub.io;
 shipped template-import
 for verb in get list create patch; do expect_right yes "$verb" phapptemplates.primehub.io; done
 for verb in watch update delete deletecollection; do expect_right no "$verb" phapptemplates.primehub.io; done
+
+kubectl -n "$namespace" delete rolebinding ludgate-template-import >/dev/null
+kubectl -n "$namespace" delete rolebinding ludgate-api >/dev/null
+shipped api-installations
+expect 'api-installations.yaml, in another namespace' "$other" \
+  'applicationdefinitions.apps.kubermatic.k8c.io get list create patch delete
+applicationinstallations.apps.kubermatic.k8c.io get list create patch delete
+namespaces create
+subjectaccessreviews.authorization.k8s.io create'
+for right in 'get secrets' 'list secrets' 'get namespaces' 'delete namespaces' \
+  'patch applicationinstallations.apps.kubermatic.k8c.io/status'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-api-installations >/dev/null
 exit "$failed"

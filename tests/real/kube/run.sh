@@ -4,9 +4,9 @@
 #   tests/real/kube/run.sh COMMAND…
 #
 # The server is real: etcd and kube-apiserver from the folder that tests/real/kube/install.sh prints, with RBAC
-# and the CRDs of config/crd. Of the controllers of kube-controller-manager two run: the garbage collector, and the one
-# that keeps claims which pods use. The command gets an admin's KUBECONFIG, a PATH with that folder's kubectl, and in
-# LUDGATE_AUDIT_LOG the file with the requests of service accounts.
+# and the CRDs of config/crd. Of kube-controller-manager it runs five controllers: garbage collection, protection of
+# claims in use, and for namespaces their deletion, quotas and default accounts. The command gets an admin's KUBECONFIG,
+# a PATH with that folder's kubectl, and in LUDGATE_AUDIT_LOG the file with the requests of service accounts.
 # The servers and their folder are always removed at the end. The script exits with the command's exit code.
 # Several instances can run at once. There is no kubelet and no controller of Deployments: a test writes pods and their
 # status itself.
@@ -68,7 +68,8 @@ done
 apply_crds "$crds" "$routes"
 
 # It starts after the definitions: the garbage collector looks for new kinds only every 30 seconds.
-start kube-controller-manager --kubeconfig="$kubeconfig" --controllers=garbagecollector,pvc-protection \
+wanted=garbagecollector,namespace,pvc-protection,resourcequota,serviceaccount
+start kube-controller-manager --kubeconfig="$kubeconfig" --controllers="$wanted" \
   --leader-elect=false --port=0 --secure-port=0 --kube-api-qps=100 --kube-api-burst=200
 controllers=$!
 

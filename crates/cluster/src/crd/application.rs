@@ -12,6 +12,10 @@ use crate::conditions::{self, Condition};
 pub const SERVICE_PREFIX: &str = "app-";
 /// Label of a pod with the name of its PhApplication, or of that app's Service.
 pub const APP_LABEL: &str = "primehub.io/phapplication";
+/// Annotation with `true`: the app gets a signed token that names the person.
+pub const ASSERTION_ANNOTATION: &str = "ludgate/assertion";
+/// Annotation with an access rule, in place of the scope: a JSON text.
+pub const ACCESS_ANNOTATION: &str = "ludgate/access";
 /// Paths of the logs of an app's pods; consoles use either.
 pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
 

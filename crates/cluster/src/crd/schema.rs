@@ -6,3 +6,13 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 pub(crate) fn whole(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
+
+/// For fields that are absent when they are false.
+pub(crate) fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// For counts that are absent when they are zero.
+pub(crate) fn is_zero(value: &i64) -> bool {
+    *value == 0
+}

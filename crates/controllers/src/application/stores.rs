@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::desired::GROUP_LABEL;
 use crate::{
     pods::is_active,
-    watched::{self, WatchSettings, Watched},
+    watched::{self, FirstLists, WatchSettings, Watched},
 };
 
 /// Longest wait for the first list of datasets.
@@ -84,6 +84,8 @@ pub struct Stores {
     pub namespace: String,
     /// The kinds.
     pub kinds: Kinds,
+    first_lists: FirstLists,
+    datasets_listed: FirstLists,
 }
 
 /// The watches of a namespace.
@@ -161,6 +163,8 @@ impl Watches {
             datasets: self.datasets.as_ref().map(store),
             namespace: namespace.to_owned(),
             kinds: kinds.clone(),
+            first_lists: FirstLists::default(),
+            datasets_listed: FirstLists::default(),
         }
     }
 }
@@ -171,6 +175,10 @@ impl Stores {
     /// # Errors
     /// A watch has ended for good.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
+        self.first_lists.wait(self.all_listed()).await
+    }
+
+    async fn all_listed(&self) -> Result<(), WriterDropped> {
         for store in [&self.deployments, &self.services, &self.policies] {
             store.wait_until_ready().await?;
         }
@@ -186,7 +194,8 @@ impl Stores {
     pub async fn are_datasets_known(&self) -> bool {
         match &self.datasets {
             Some(datasets) => {
-                let listed = timeout(DATASETS, datasets.wait_until_ready()).await;
+                let listed = self.datasets_listed.wait(datasets.wait_until_ready());
+                let listed = timeout(DATASETS, listed).await;
                 matches!(listed, Ok(Ok(())))
             }
             None => true,

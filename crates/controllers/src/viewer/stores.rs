@@ -19,7 +19,7 @@ use ludgate_cluster::{
 };
 
 use super::{placement::mounts, settings::Publication};
-use crate::watched::{self, WatchSettings, Watched};
+use crate::watched::{self, FirstLists, WatchSettings, Watched};
 
 /// The kinds of objects.
 #[derive(Clone, Debug)]
@@ -88,6 +88,7 @@ pub struct ViewerStores {
     pub namespace: String,
     /// The kinds.
     pub kinds: ViewerKinds,
+    first_lists: FirstLists,
 }
 
 /// The watches of a namespace.
@@ -141,6 +142,7 @@ impl ViewerStores {
             claims: claims.store.clone(),
             namespace: namespace.to_owned(),
             kinds,
+            first_lists: FirstLists::default(),
         };
         let mut children = vec![deployments, services, policies];
         children.extend(routes);
@@ -158,6 +160,10 @@ impl ViewerStores {
     /// # Errors
     /// A watch has ended for good.
     pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
+        self.first_lists.wait(self.all_listed()).await
+    }
+
+    async fn all_listed(&self) -> Result<(), WriterDropped> {
         for store in [&self.deployments, &self.services, &self.policies] {
             store.wait_until_ready().await?;
         }

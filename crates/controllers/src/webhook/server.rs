@@ -23,7 +23,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     certificate_store::CurrentCertificate,
-    review::{AdmissionRules, ReviewKind, review},
+    object_rules::RulesSource,
+    review::{AdmissionRules, ReviewKind, read_request, respond},
 };
 use crate::{application::settings::ApplicationSettings, viewer::settings::ViewerSettings};
 
@@ -54,15 +55,17 @@ pub struct WebhookServer {
     reviews: Semaphore,
     namespaces: Arc<[String]>,
     settings: ReviewedSettings,
+    others: Vec<Box<dyn RulesSource>>,
 }
 
 impl WebhookServer {
     /// Serves the certificate that was read last, and decides on objects of these
-    /// namespaces by the settings in force.
+    /// namespaces by the settings in force. `others` decide on the objects that they cover.
     pub fn new(
         certificate: Arc<CurrentCertificate>,
         namespaces: Arc<[String]>,
         settings: ReviewedSettings,
+        others: Vec<Box<dyn RulesSource>>,
     ) -> WebhookServer {
         let config = ServerConfig::builder()
             .with_no_client_auth()
@@ -72,6 +75,7 @@ impl WebhookServer {
             reviews: Semaphore::new(MAX_REVIEWS),
             namespaces,
             settings,
+            others,
         }
     }
 
@@ -140,32 +144,52 @@ impl WebhookServer {
                 "the body is too long or too late\n",
             );
         };
+        self.review(kind, body.to_bytes()).await
+    }
+
+    /// Reviews run in threads of their own: reconciles and the renewal of the lease must not wait
+    /// for them.
+    async fn review(&self, kind: ReviewKind, body: Bytes) -> Response<Full<Bytes>> {
+        let request = match spawn_blocking(move || read_request(&body)).await {
+            Ok(Ok(Some(request))) => request,
+            Ok(Ok(None)) => return text(StatusCode::BAD_REQUEST, "the review has no request\n"),
+            Ok(Err(error)) => {
+                return text(
+                    StatusCode::BAD_REQUEST,
+                    format!("no AdmissionReview of admission.k8s.io/v1: {error}\n"),
+                );
+            }
+            Err(_) => return text(StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n"),
+        };
+        let source = self.others.iter().find(|source| source.covers(&request));
+        let others = match source {
+            None => None,
+            Some(source) => match source.rules(&request).await {
+                Ok(rules) => Some(rules),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the object that a review depends on");
+                    // The failure policy of the webhook decides then.
+                    let reason = "the cluster did not answer\n";
+                    return text(StatusCode::SERVICE_UNAVAILABLE, reason);
+                }
+            },
+        };
         let rules = AdmissionRules {
             namespaces: self.namespaces.clone(),
             applications: current(self.settings.applications.as_ref()),
             viewers: current(self.settings.viewers.as_ref()),
         };
-        let body = body.to_bytes();
-        // Reconciles and the renewal of the lease must not wait for it.
         let reviewed = spawn_blocking(move || {
-            let review = review(kind, &body, &rules)?;
+            let review = respond(kind, &request, &rules, others.as_deref());
             serde_json::to_vec(&review)
         });
-        let Ok(reviewed) = reviewed.await else {
+        let Ok(Ok(body)) = reviewed.await else {
             return text(StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n");
         };
-        match reviewed {
-            Ok(body) => {
-                let mut response = Response::new(Full::new(body.into()));
-                let json = header::HeaderValue::from_static("application/json");
-                response.headers_mut().insert(header::CONTENT_TYPE, json);
-                response
-            }
-            Err(error) => text(
-                StatusCode::BAD_REQUEST,
-                format!("no AdmissionReview of admission.k8s.io/v1: {error}\n"),
-            ),
-        }
+        let mut response = Response::new(Full::new(body.into()));
+        let json = header::HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        response
     }
 }
 

@@ -10,13 +10,16 @@ use moka::{future::Cache, policy::EvictionPolicy};
 use openidconnect::{RefreshToken, RequestTokenError, core::CoreErrorResponseType};
 
 use super::{
-    claims,
+    claims::{self, TokenKind},
     context::ProviderContext,
     http_client::ProviderCalls,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
     userinfo::PersonCompletion,
 };
-use crate::model::{clock::Moment, principal::Principal};
+use crate::{
+    model::{clock::Moment, principal::Principal},
+    service_tokens::text::PREFIX,
+};
 
 /// How long the person of a token is remembered; a revoked token works for as long.
 const REMEMBERED: Duration = Duration::from_secs(30);
@@ -85,7 +88,9 @@ impl ApiTokens {
     /// See [`ApiTokenError`].
     pub async fn identify(&self, token: &str) -> Result<Arc<Principal>, ApiTokenError> {
         let is_text = token.bytes().all(|byte| byte.is_ascii_graphic());
-        if token.is_empty() || token.len() > MAX_TOKEN || !is_text {
+        // A service token is for apps, and the provider must not see it.
+        let is_service_token = token.starts_with(PREFIX);
+        if token.is_empty() || token.len() > MAX_TOKEN || !is_text || is_service_token {
             return Err(ApiTokenError::Refused("it is no token".to_owned()));
         }
         let mut key = [0; 32];
@@ -144,7 +149,7 @@ impl Exchanger {
             let what = "the answer has no ID token; the token needs the scope openid";
             return Err(SignInError::Refused(what.to_owned()));
         };
-        let mut person = claims::person(&claims, &self.context.settings.groups_claim);
+        let mut person = claims::person(&claims, &self.context.settings, TokenKind::Id);
         let missing = self.completion.missing(&person, &claims);
         let others = &claims.additional_claims().0;
         self.completion

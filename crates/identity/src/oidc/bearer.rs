@@ -1,6 +1,9 @@
-//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is verified as a
-//! credential, and refused if it is invalid. Any other value belongs to the app and is forwarded
+//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of a known issuer is verified as
+//! a credential, and refused if it is invalid. Any other value belongs to the app and is forwarded
 //! unchanged.
+//!
+//! Each issuer has a verifier of its own, with its own keys: a key of one issuer verifies no token
+//! of another.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -13,8 +16,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    claims::{SKEW, Token, TokenError, person},
+    claims::{SKEW, Token, TokenError, TokenKind, person},
     context::ProviderContext,
+    settings::ForeignAccounts,
 };
 use crate::model::{
     clock::Moment,
@@ -39,7 +43,7 @@ const OTHER_KINDS: [(&str, &str); 4] = [
 /// Tokens in the cache.
 const MAX_REMEMBERED: u64 = 10_000;
 
-/// A JWT whose `iss` is our issuer. Nothing about it is verified yet.
+/// A JWT whose `iss` is the issuer of a verifier. Nothing about it is verified yet.
 #[derive(Clone, Copy)]
 pub struct IssuerToken<'h>(&'h str);
 
@@ -81,19 +85,35 @@ impl Default for VerifiedTokenCache {
     }
 }
 
-/// Verifies bearer tokens.
+/// Verifies bearer tokens of one issuer.
 #[derive(Debug)]
 pub struct BearerVerifier {
     context: Arc<ProviderContext>,
+    /// The accounts of a trusted issuer; `None`: the people of the configured one.
+    accounts: Option<ForeignAccounts>,
     cache: VerifiedTokenCache,
 }
 
 impl BearerVerifier {
-    pub(super) fn new(context: Arc<ProviderContext>) -> BearerVerifier {
+    pub(super) fn new(
+        context: Arc<ProviderContext>,
+        accounts: Option<ForeignAccounts>,
+    ) -> BearerVerifier {
         BearerVerifier {
             context,
+            accounts,
             cache: VerifiedTokenCache::default(),
         }
+    }
+
+    /// Discovers the issuer, and keeps its keys fresh. Never returns.
+    pub(super) async fn keep_informed(&self) {
+        self.context.provider.keep_informed().await;
+    }
+
+    /// Whether the issuer is discovered. Until then its tokens cannot be verified.
+    pub fn is_ready(&self) -> bool {
+        self.context.provider.is_discovered()
     }
 
     /// The token of an Authorization header, if its verification is cached and still valid.
@@ -115,7 +135,7 @@ impl BearerVerifier {
         holds.then(|| found.verified.clone())
     }
 
-    /// The token of an Authorization header, if its `iss` is our issuer.
+    /// The token of an Authorization header, if its `iss` is this issuer.
     pub fn parse_header<'h>(&self, authorization: &'h HeaderValue) -> Option<IssuerToken<'h>> {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
@@ -127,7 +147,7 @@ impl BearerVerifier {
         }
     }
 
-    /// The token in a cookie, if its `iss` is our issuer.
+    /// The token in a cookie, if its `iss` is this issuer.
     pub fn parse_cookie<'h>(&self, value: &'h [u8]) -> Option<IssuerToken<'h>> {
         self.parse(std::str::from_utf8(value).ok()?)
     }
@@ -141,7 +161,7 @@ impl BearerVerifier {
         (issuer == self.context.settings.issuer.as_str()).then_some(IssuerToken(token))
     }
 
-    /// The id of the token's key, if the keys must be fetched from the provider first. The inner
+    /// The id of the token's key, if the keys must be fetched from the issuer first. The inner
     /// `None` stands for a token that names no key.
     pub fn missing_key(&self, token: IssuerToken<'_>) -> Option<Option<JsonWebKeyId>> {
         let kid = token
@@ -154,7 +174,7 @@ impl BearerVerifier {
         (!self.context.provider.knows(kid.as_ref())).then_some(kid)
     }
 
-    /// Fetches the provider's keys if this one is unknown, at most once in 30 s for all clients
+    /// Fetches the issuer's keys if this one is unknown, at most once in 30 s for all clients
     /// together. Runs on the control runtime.
     pub async fn look_for_key(&self, key: Option<JsonWebKeyId>) {
         self.context.provider.look_for_key(key.as_ref()).await;
@@ -248,13 +268,17 @@ impl BearerVerifier {
         {
             return Err(TokenError::Audience);
         }
+        // A workload's token is for us by its audience; `azp` names the workload, not a client.
+        let is_foreign = self.accounts.is_some();
         token_verifier.verify_common(claims, |party| {
-            party == self.context.settings.client_id || ours(party)
+            is_foreign || party == self.context.settings.client_id || ours(party)
         })?;
-        Ok((
-            person(claims, &self.context.settings.groups_claim),
-            claims.expiration().timestamp(),
-        ))
+        let person = person(claims, &self.context.settings, TokenKind::Access);
+        let person = match &self.accounts {
+            Some(accounts) => accounts.account(claims, person)?,
+            None => person,
+        };
+        Ok((person, claims.expiration().timestamp()))
     }
 }
 

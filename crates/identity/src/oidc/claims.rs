@@ -4,7 +4,7 @@
 //! `azp`, `nbf`, `iat`, `at_hash`, the length of `sub`, clock skew, and the content of the group
 //! claim.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use openidconnect::{
@@ -18,8 +18,9 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::settings::OidcSettings;
-use crate::model::{access::GroupName, principal::PersonClaims};
+pub use super::kept_claims::TokenKind;
+use super::{kept_claims::kept_claims, settings::OidcSettings};
+use crate::model::{access::GroupName, known_claims::KnownClaims, principal::PersonClaims};
 
 /// Clocks may differ by this much, in seconds.
 pub const SKEW: i64 = 60;
@@ -27,7 +28,7 @@ pub const SKEW: i64 = 60;
 /// minutes at most.
 const MAX_ID_TOKEN_AGE: i64 = 600;
 /// Longest subject (OpenID Connect Core section 2).
-const MAX_SUBJECT: usize = 255;
+pub(super) const MAX_SUBJECT: usize = 255;
 /// Largest number of groups that are read.
 pub(super) const MAX_GROUPS: usize = 1000;
 
@@ -185,7 +186,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 /// The person that the claims describe.
-pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
+pub fn person(claims: &Claims, settings: &OidcSettings, kind: TokenKind) -> PersonClaims {
     let name = claims
         .name()
         .and_then(|names| names.get(None))
@@ -196,20 +197,45 @@ pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
         .email()
         .filter(|_| claims.email_verified() != Some(false))
         .map(|email| email.to_string());
+    let is_email_verified = email.is_some() && claims.email_verified() == Some(true);
+    let groups = groups(&claims.additional_claims().0, &settings.groups_claim);
     PersonClaims {
         subject: claims.subject().to_string(),
         name,
         email,
+        is_email_verified,
         preferred_username: claims.preferred_username().map(|name| name.to_string()),
-        groups: groups(&claims.additional_claims().0, groups_claim).unwrap_or_default(),
+        are_groups_partial: match &groups {
+            Some(groups) => are_partial(groups),
+            None => kind == TokenKind::Access,
+        },
+        groups: groups.unwrap_or_default(),
+        claims: known_claims(claims, settings, kind),
+        is_foreign: false,
     }
+}
+
+fn known_claims(claims: &Claims, settings: &OidcSettings, kind: TokenKind) -> KnownClaims {
+    if settings.claims.is_empty() {
+        return KnownClaims::default();
+    }
+    // Standard claims are fields of the token, not among its additional claims.
+    match serde_json::to_value(claims) {
+        Ok(token) => kept_claims(&token, &settings.claims, kind),
+        Err(_) => KnownClaims::default(),
+    }
+}
+
+/// Whether a list of groups may have been cut.
+pub(super) fn are_partial(groups: &[GroupName]) -> bool {
+    groups.len() >= MAX_GROUPS
 }
 
 /// The groups in a claim; `None` if the claim is absent, so that the groups may be fetched from
 /// userinfo.
 ///
-/// Strings that are no group names, and everything beyond a thousand, are left out: fewer groups
-/// never give more access.
+/// Strings that are no group names, repeated names, and everything beyond a thousand, are left out.
+/// Rules that deny a group take a list of a thousand for a cut one ([`are_partial`]).
 pub fn groups(claims: &Map<String, Value>, groups_claim: &str) -> Option<Vec<GroupName>> {
     let claim = match groups_claim.strip_prefix('/') {
         Some(pointer) => pointer
@@ -224,15 +250,14 @@ pub fn groups(claims: &Map<String, Value>, groups_claim: &str) -> Option<Vec<Gro
         None => claims.get(groups_claim)?,
     };
     let names = match claim {
-        Value::Array(list) => list
-            .iter()
-            .take(MAX_GROUPS)
-            .filter_map(Value::as_str)
-            .collect(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
         Value::String(one) => vec![one.as_str()],
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     };
-    Some(names.into_iter().filter_map(GroupName::new).collect())
+    let mut seen = HashSet::new();
+    let groups = names.into_iter().filter_map(GroupName::new);
+    let groups = groups.filter(|group| seen.insert(group.clone()));
+    Some(groups.take(MAX_GROUPS).collect())
 }
 
 #[cfg(test)]

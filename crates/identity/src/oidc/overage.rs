@@ -36,6 +36,14 @@ pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
     named || claims.get("hasgroups").and_then(Value::as_bool) == Some(true)
 }
 
+/// The groups of a person, as a directory lists them.
+pub(super) struct GroupList {
+    /// The groups.
+    pub(super) groups: Vec<GroupName>,
+    /// There are more.
+    pub(super) are_partial: bool,
+}
+
 /// Fetches the groups of a person with their access token.
 ///
 /// # Errors
@@ -44,10 +52,11 @@ pub(super) async fn fetch_groups(
     http: &HttpClient,
     directory: &GroupDirectory,
     tokens: &TokenEndpointResponse,
-) -> Result<Vec<GroupName>, SignInError> {
+) -> Result<GroupList, SignInError> {
     use openidconnect::OAuth2TokenResponse;
     let authorization = format!("Bearer {}", tokens.access_token().secret());
     let mut groups = Vec::new();
+    let mut is_cut = false;
     let mut next = Some(directory.url.clone());
     for _ in 0..MAX_PAGES {
         let Some(url) = next.take() else { break };
@@ -78,6 +87,7 @@ pub(super) async fn fetch_groups(
         );
         if groups.len() >= MAX_GROUPS {
             groups.truncate(MAX_GROUPS);
+            is_cut = true;
             break;
         }
         // The token is sent to the configured origin only, whatever the response names.
@@ -90,7 +100,10 @@ pub(super) async fn fetch_groups(
             return Err(unreadable("the list of groups goes on at another origin"));
         }
     }
-    Ok(groups)
+    Ok(GroupList {
+        groups,
+        are_partial: is_cut || next.is_some(),
+    })
 }
 
 fn unreadable(why: &str) -> SignInError {

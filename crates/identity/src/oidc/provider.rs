@@ -1,13 +1,14 @@
-//! The provider's metadata and keys. They are fetched in the background and stay in use while the
-//! provider is unavailable.
+//! The metadata and keys of an issuer: of the provider, or of a trusted issuer. They are fetched in
+//! the background and stay in use while the issuer is unavailable.
 
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::{Request, StatusCode, header};
 use openidconnect::{
     AdditionalProviderMetadata, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet,
-    ProviderMetadata,
+    JsonWebKeySetUrl, ProviderMetadata,
     core::{
         CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType,
         CoreJsonWebKey, CoreJsonWebKeySet, CoreJsonWebKeyType, CoreJweContentEncryptionAlgorithm,
@@ -47,6 +48,9 @@ pub struct ExtraMetadata {
     /// RFC 7009.
     #[serde(default)]
     pub revocation_endpoint: Option<String>,
+    /// RFC 7662, with the name of RFC 8414.
+    #[serde(default)]
+    pub introspection_endpoint: Option<String>,
     /// RFC 8628.
     #[serde(default)]
     pub device_authorization_endpoint: Option<String>,
@@ -73,13 +77,32 @@ pub type Metadata = ProviderMetadata<
     CoreSubjectIdentifierType,
 >;
 
-/// The provider: its metadata and keys, once fetched.
+/// The part of an issuer's metadata that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscoveryScope {
+    /// What sign-in needs.
+    SignIn,
+    /// The keys alone: issuers that sign tokens for workloads have no endpoints for people.
+    Keys,
+}
+
+/// The metadata of [`DiscoveryScope::Keys`].
+#[derive(Deserialize)]
+struct KeysMetadata {
+    issuer: String,
+    jwks_uri: JsonWebKeySetUrl,
+}
+
+/// An issuer: its metadata and keys, once fetched.
 #[derive(Debug)]
 pub struct Provider {
     issuer: IssuerUrl,
+    scope: DiscoveryScope,
     /// The client that all calls go through.
     pub http: Arc<HttpClient>,
     metadata: ArcSwapOption<Metadata>,
+    /// Where the keys are, once discovered.
+    keys_url: ArcSwapOption<JsonWebKeySetUrl>,
     keys: ArcSwap<CoreJsonWebKeySet>,
     last_fetch: Mutex<Option<Moment>>,
     discovery: watch::Sender<Discovery>,
@@ -96,12 +119,19 @@ enum Discovery {
 }
 
 impl Provider {
-    /// A provider that is not discovered yet.
-    pub fn new(issuer: IssuerUrl, http: Arc<HttpClient>, clock: Clock) -> Provider {
+    /// An issuer that is not discovered yet.
+    pub fn new(
+        issuer: IssuerUrl,
+        scope: DiscoveryScope,
+        http: Arc<HttpClient>,
+        clock: Clock,
+    ) -> Provider {
         Provider {
             issuer,
+            scope,
             http,
             metadata: ArcSwapOption::empty(),
+            keys_url: ArcSwapOption::empty(),
             keys: ArcSwap::from_pointee(JsonWebKeySet::new(Vec::new())),
             last_fetch: Mutex::new(None),
             discovery: watch::Sender::new(Discovery::UnderWay),
@@ -109,7 +139,12 @@ impl Provider {
         }
     }
 
-    /// The metadata, once discovered.
+    /// Whether the issuer is discovered.
+    pub fn is_discovered(&self) -> bool {
+        self.keys_url.load().is_some()
+    }
+
+    /// The metadata, once discovered; never with [`DiscoveryScope::Keys`].
     pub fn current(&self) -> Option<Arc<Metadata>> {
         self.metadata.load_full()
     }
@@ -157,16 +192,51 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<(), String> {
+        let (keys_url, keys) = match self.scope {
+            DiscoveryScope::SignIn => self.discover_metadata().await?,
+            DiscoveryScope::Keys => self.discover_keys().await?,
+        };
+        if !self.is_discovered() {
+            tracing::info!(issuer = %self.issuer.as_str(), keys = keys.keys().len(), "discovered the identity provider");
+        }
+        self.take_keys(keys);
+        self.keys_url.store(Some(Arc::new(keys_url)));
+        Ok(())
+    }
+
+    async fn discover_metadata(&self) -> Result<(JsonWebKeySetUrl, CoreJsonWebKeySet), String> {
         let http = ProviderCalls::new(&self.http, "discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
         let found = found.map_err(|error| chain(&error))?;
-        let keys = found.jwks().clone();
-        if self.metadata.load().is_none() {
-            tracing::info!(issuer = %self.issuer.as_str(), keys = keys.keys().len(), "discovered the identity provider");
-        }
+        let (keys_url, keys) = (found.jwks_uri().clone(), found.jwks().clone());
         self.metadata.store(Some(Arc::new(found)));
-        self.take_keys(keys);
-        Ok(())
+        Ok((keys_url, keys))
+    }
+
+    /// Reads the keys by a document that may lack everything else (OpenID Connect Discovery 1.0
+    /// section 4).
+    async fn discover_keys(&self) -> Result<(JsonWebKeySetUrl, CoreJsonWebKeySet), String> {
+        let issuer = self.issuer.as_str();
+        let base = issuer.strip_suffix('/').unwrap_or(issuer);
+        let request = Request::get(format!("{base}/.well-known/openid-configuration"))
+            .header(header::ACCEPT, "application/json")
+            .body(Vec::new())
+            .map_err(|error| error.to_string())?;
+        let answer = self.http.call("discovery", request).await;
+        let answer = answer.map_err(|error| chain(&error))?;
+        if answer.status() != StatusCode::OK {
+            return Err(format!("its metadata have the status {}", answer.status()));
+        }
+        let metadata: KeysMetadata =
+            serde_json::from_slice(answer.body()).map_err(|error| error.to_string())?;
+        // Section 4.3: else one issuer could answer for another.
+        if metadata.issuer != issuer {
+            return Err("its metadata name another issuer".to_owned());
+        }
+        let http = ProviderCalls::new(&self.http, "keys");
+        let keys = CoreJsonWebKeySet::fetch_async(&metadata.jwks_uri, &http).await;
+        let keys = keys.map_err(|error| chain(&error))?;
+        Ok((metadata.jwks_uri, keys))
     }
 
     /// Fetches the provider's keys if the key of a token is unknown, at most once in 30 s for all
@@ -175,7 +245,7 @@ impl Provider {
         if self.knows(id) {
             return;
         }
-        let Some(metadata) = self.current() else {
+        let Some(keys_url) = self.keys_url.load_full() else {
             return;
         };
         // Single flight: a task that waited here finds the new keys, or a fetch too recent to
@@ -187,7 +257,7 @@ impl Provider {
         }
         *last = Some(now);
         let http = ProviderCalls::new(&self.http, "keys");
-        match CoreJsonWebKeySet::fetch_async(metadata.jwks_uri(), &http).await {
+        match CoreJsonWebKeySet::fetch_async(&keys_url, &http).await {
             Ok(keys) => self.take_keys(keys),
             Err(error) => tracing::warn!(
                 error = chain(&error),
@@ -265,7 +335,7 @@ mod tests {
                 .expect("a client"),
         );
         let issuer = IssuerUrl::new("https://op.test".into()).expect("a URL");
-        let provider = Provider::new(issuer, http, Clock::system());
+        let provider = Provider::new(issuer, DiscoveryScope::Keys, http, Clock::system());
         let point = URL_SAFE_NO_PAD.encode([7; 32]);
         let curve = json!({ "kty": "EC", "crv": "P-256", "use": "sig", "kid": "ec", "x": point, "y": point });
         let take = |keys: Vec<serde_json::Value>| {

@@ -11,7 +11,7 @@ use openidconnect::{
 };
 
 use super::{
-    claims,
+    claims::{self, Claims, TokenKind},
     context::ProviderContext,
     http_client::ProviderCalls,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
@@ -112,19 +112,12 @@ impl TokenRefresh {
             Some(claims) if claims.subject().as_str() != &*before.subject => {
                 return Ok(RefreshOutcome::Revoked);
             }
-            Some(claims) => {
-                let person = claims::person(claims, &self.context.settings.groups_claim);
-                let missing = self.completion.missing(&person, claims);
-                // A claim that was absent before is not fetched again at each refresh.
-                let was_known = (person.email.is_none() && before.email.is_some())
-                    || (person.preferred_username.is_none() && before.preferred_username.is_some())
-                    || (person.name.is_none() && before.has_display_name());
-                let profile = missing.profile && was_known;
-                (person, MissingClaims { profile, ..missing })
-            }
+            Some(claims) => self.read_id_token(claims, &before),
             None => {
                 let person = PersonClaims {
                     subject: before.subject.to_string(),
+                    // Only an ID token can renew them.
+                    claims: before.claims.clone(),
                     ..PersonClaims::default()
                 };
                 (
@@ -142,16 +135,37 @@ impl TokenRefresh {
             .complete(&mut person, missing, others, &response, &metadata)
             .await?;
         // With an ID token, an absent group claim means no groups, as at sign-in. Without an ID
-        // token the groups are unknown.
-        if missing.groups && claims.is_none() {
+        // token the groups are unknown. The refresh then counts as failed: the known groups stay in
+        // effect, but are not taken for confirmed. People who are known to have no groups have
+        // none to lose; a failure would stop the renewal of their profile.
+        let has_groups = !before.groups().is_empty() || before.are_groups_partial();
+        let needs_groups = has_groups || sign_in.check().is_required();
+        if missing.groups && claims.is_none() && needs_groups {
             return Err(SignInError::Refused(
                 "the answer says nothing of groups".into(),
             ));
         }
         if missing.profile || claims.is_none() {
             keep_known_profile(&mut person, &before);
+            person.is_email_verified &= !missing.email_unverified;
         }
         Ok(RefreshOutcome::from_claims(&self.context, person, &before))
+    }
+
+    /// The person of an ID token, and the claims that must be fetched elsewhere.
+    fn read_id_token(&self, claims: &Claims, before: &Principal) -> (PersonClaims, MissingClaims) {
+        let mut person = claims::person(claims, &self.context.settings, TokenKind::Id);
+        // The provider may say only at userinfo that the address is verified.
+        person.is_email_verified |= claims.email_verified().is_none()
+            && before.is_email_verified
+            && person.email.as_deref() == before.email.as_deref();
+        let missing = self.completion.missing(&person, claims);
+        // A claim that was absent before is not fetched again at each refresh.
+        let was_known = (person.email.is_none() && before.email.is_some())
+            || (person.preferred_username.is_none() && before.preferred_username.is_some())
+            || (person.name.is_none() && before.has_display_name());
+        let profile = missing.profile && was_known;
+        (person, MissingClaims { profile, ..missing })
     }
 }
 
@@ -175,7 +189,10 @@ fn keep_known_profile(person: &mut PersonClaims, before: &Principal) {
         .name
         .take()
         .or_else(|| Some(before.display_name.to_string()));
-    person.email = person.email.take().or_else(|| known(&before.email));
+    if person.email.is_none() {
+        person.email = known(&before.email);
+        person.is_email_verified = before.is_email_verified;
+    }
     person.preferred_username = person
         .preferred_username
         .take()

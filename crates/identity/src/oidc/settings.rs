@@ -5,7 +5,10 @@ use std::sync::Arc;
 use openidconnect::IssuerUrl;
 use url::Url;
 
-use crate::model::{access::GroupName, secret::Secret};
+use crate::model::{
+    access::{GroupName, clause::ClaimPointer},
+    secret::Secret,
+};
 
 /// The configuration of the provider and of its claims.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub struct OidcSettings {
     pub scopes: Vec<String>,
     /// A claim's name, or a JSON pointer when it begins with `/`.
     pub groups_claim: String,
+    /// The claims whose values are kept, because access rules name them.
+    pub claims: Vec<ClaimPointer>,
     /// The source of groups that do not fit into a token.
     pub directory: Option<GroupDirectory>,
     /// Members of these groups are admins.
@@ -30,6 +35,71 @@ pub struct OidcSettings {
     pub sign_out_at_provider: bool,
     /// PEM content of the CA behind the provider's certificate; `None`: the system's.
     pub ca: Option<Arc<[u8]>>,
+    /// Other issuers whose bearer tokens are accepted.
+    pub trusted_issuers: Vec<TrustedIssuer>,
+    /// How opaque tokens are verified, at apps that take them.
+    pub introspection: IntrospectionSettings,
+}
+
+/// How opaque tokens are verified.
+#[derive(Clone, Debug, Default)]
+pub struct IntrospectionSettings {
+    /// The endpoint; `None`: the one of the provider's metadata.
+    pub url: Option<Url>,
+    /// Scopes that a token must have, each of them.
+    pub scopes: Vec<String>,
+}
+
+/// Another issuer whose bearer tokens are accepted, such as that of a cluster's service accounts.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    /// The issuer, byte for byte as it spells itself.
+    pub issuer: IssuerUrl,
+    /// A token must be for one of these (`aud`).
+    pub audiences: Vec<String>,
+    /// The accounts behind its tokens.
+    pub accounts: ForeignAccounts,
+    /// PEM content of the CA behind the issuer's certificate; `None`: the system's.
+    pub ca: Option<Arc<[u8]>>,
+}
+
+/// How accounts of another issuer are told from people of the configured one.
+#[derive(Clone, Debug)]
+pub struct ForeignAccounts {
+    /// The claim with the name of the account: a name, or a JSON pointer when it begins with `/`.
+    pub user_claim: String,
+    /// Stands before that name, so that it is no subject of the configured issuer.
+    pub subject_prefix: String,
+    /// The claim with the groups; `None`: its accounts are in none.
+    pub groups_claim: Option<String>,
+    /// Stands before each group. Empty: they are the groups of the configured issuer.
+    pub group_prefix: String,
+    /// The claims that access rules may name; rules about all others do not match.
+    pub claims: Vec<ClaimPointer>,
+    /// Whether the rule `user` admits its accounts.
+    pub are_users: bool,
+}
+
+impl TrustedIssuer {
+    /// The settings of a client that only verifies tokens of this issuer.
+    pub(super) fn verification(&self) -> OidcSettings {
+        OidcSettings {
+            issuer: self.issuer.clone(),
+            client_id: String::new(),
+            client_secret: None,
+            scopes: Vec::new(),
+            groups_claim: self.accounts.groups_claim.clone().unwrap_or_default(),
+            claims: self.accounts.claims.clone(),
+            directory: None,
+            // An admin group of ours says nothing about other issuers.
+            admin_groups: Vec::new(),
+            audiences: self.audiences.clone(),
+            sign_out_at_provider: false,
+            ca: self.ca.clone(),
+            trusted_issuers: Vec::new(),
+            introspection: IntrospectionSettings::default(),
+        }
+    }
 }
 
 /// The source of groups that do not fit into a token.

@@ -11,7 +11,7 @@ use openidconnect::{
 };
 
 use super::{
-    claims::{self, TokenError},
+    claims::{self, TokenError, TokenKind},
     context::ProviderContext,
     http_client::ProviderCalls,
     pending::{PendingSignIn, UsedStates},
@@ -194,7 +194,7 @@ impl SignInFlow {
             Err(error) => return Err(error.into()),
         };
         self.used.remember(&returned.state);
-        let mut person = claims::person(claims, &self.context.settings.groups_claim);
+        let mut person = claims::person(claims, &self.context.settings, TokenKind::Id);
         let others = &claims.additional_claims().0;
         let missing = self.completion.missing(&person, claims);
         self.completion

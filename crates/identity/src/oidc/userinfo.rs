@@ -16,14 +16,11 @@ use super::{
     claims::{self, Claims, OtherClaims},
     context::ProviderContext,
     http_client::ProviderCalls,
-    overage::{self, fetch_groups},
+    overage::{self, GroupList, fetch_groups},
     provider::Metadata,
     token_endpoint::{SignInError, TokenEndpointResponse},
 };
-use crate::{
-    model::{access::GroupName, principal::PersonClaims},
-    ops::http_client::chain,
-};
+use crate::{model::principal::PersonClaims, ops::http_client::chain};
 
 /// Claims that a description of a person lacks.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +90,16 @@ impl PersonCompletion {
         metadata: &Metadata,
     ) -> Result<MissingClaims, SignInError> {
         let mut missing = missing;
-        if missing.groups
-            && let Some(groups) = self.groups_from_directory(claims, tokens).await?
-        {
-            person.groups = groups;
-            missing.groups = false;
+        if missing.groups {
+            let list = self.groups_from_directory(claims, tokens).await?;
+            missing.groups = list.is_none();
+            match list {
+                Some(list) => {
+                    person.groups = list.groups;
+                    person.are_groups_partial = list.are_partial;
+                }
+                None => person.are_groups_partial |= self.are_groups_elsewhere(claims),
+            }
         }
         if !(missing.groups || missing.profile) || metadata.userinfo_endpoint().is_none() {
             if missing.groups {
@@ -113,11 +115,17 @@ impl PersonCompletion {
                     if groups.is_none() {
                         self.warn_of_groups_claim(claims, Some(others));
                     }
+                    if let Some(groups) = &groups {
+                        person.are_groups_partial = claims::are_partial(groups);
+                    }
+                    // An ID token without the claim says that there are no groups. A refresh may
+                    // be answered without an ID token (section 12.2): then the groups are unknown,
+                    // and an empty list would admit people that a rule denies.
+                    missing.groups = groups.is_none() && claims.is_none();
                     person.groups = groups.unwrap_or_default();
                 }
                 add_profile(person, &found, missing.email_unverified);
                 Ok(MissingClaims {
-                    groups: false,
                     profile: false,
                     ..missing
                 })
@@ -136,12 +144,14 @@ impl PersonCompletion {
         &self,
         claims: Option<&Map<String, Value>>,
         tokens: &TokenEndpointResponse,
-    ) -> Result<Option<Vec<GroupName>>, SignInError> {
-        let named =
-            claims.map(|claims| overage::is_elsewhere(claims, &self.context.settings.groups_claim));
+    ) -> Result<Option<GroupList>, SignInError> {
         // A response without an ID token cannot refer to another source. Then the directory is used
         // if one is configured, since it has the groups of all users.
-        if !named.unwrap_or(self.context.settings.directory.is_some()) {
+        let is_used = match claims {
+            Some(_) => self.are_groups_elsewhere(claims),
+            None => self.context.settings.directory.is_some(),
+        };
+        if !is_used {
             return Ok(None);
         }
         match &self.context.settings.directory {
@@ -155,6 +165,12 @@ impl PersonCompletion {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the ID token refers to another source of the groups.
+    fn are_groups_elsewhere(&self, claims: Option<&Map<String, Value>>) -> bool {
+        let name = &self.context.settings.groups_claim;
+        claims.is_some_and(|claims| overage::is_elsewhere(claims, name))
     }
 
     /// Fetches userinfo, whose `sub` must be that of the ID token (section 5.3.2).
@@ -226,6 +242,11 @@ fn add_profile(person: &mut PersonClaims, found: &Userinfo, must_be_verified: bo
     };
     person.name = person.name.take().or_else(name);
     person.email = person.email.take().or_else(email);
+    // The ID token may have the address without saying that it is verified.
+    let is_same = found
+        .email()
+        .is_some_and(|found| person.email.as_deref() == Some(found.as_str()));
+    person.is_email_verified |= is_same && found.email_verified() == Some(true);
     person.preferred_username = person
         .preferred_username
         .take()

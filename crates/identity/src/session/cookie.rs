@@ -95,9 +95,10 @@ impl RecordKey {
         Some(RecordKey(key))
     }
 
-    fn hash(id: &[u8]) -> RecordKey {
+    /// The SHA-256 of a secret text.
+    pub(crate) fn hash(text: &[u8]) -> RecordKey {
         let mut key = [0; 32];
-        key.copy_from_slice(digest::digest(&digest::SHA256, id).as_ref());
+        key.copy_from_slice(digest::digest(&digest::SHA256, text).as_ref());
         RecordKey(key)
     }
 

@@ -38,6 +38,10 @@ pub enum Purpose {
     TokenCode,
     /// The code with which a terminal waits for an API token.
     DeviceCode,
+    /// Operations on labs in Redis.
+    LabOperations,
+    /// Service tokens in Redis: hashes, and what the tokens are for.
+    ServiceTokens,
 }
 
 impl Purpose {
@@ -50,6 +54,8 @@ impl Purpose {
             Purpose::TokenState => b"ludgate token state v1",
             Purpose::TokenCode => b"ludgate token code v1",
             Purpose::DeviceCode => b"ludgate device code v1",
+            Purpose::LabOperations => b"ludgate lab operations v1",
+            Purpose::ServiceTokens => b"ludgate service tokens v1",
         }
     }
 }
@@ -111,6 +117,7 @@ struct DerivedKeys {
     state: RandomizedNonceKey,
     sessions: RandomizedNonceKey,
     saved_form: RandomizedNonceKey,
+    lab_operations: RandomizedNonceKey,
     form: hmac::Key,
 }
 
@@ -306,8 +313,9 @@ impl DerivedKeys {
             | Purpose::TokenState
             | Purpose::TokenCode
             | Purpose::DeviceCode => &self.state,
-            Purpose::Sessions => &self.sessions,
+            Purpose::Sessions | Purpose::ServiceTokens => &self.sessions,
             Purpose::SavedForm => &self.saved_form,
+            Purpose::LabOperations => &self.lab_operations,
         }
     }
 
@@ -334,6 +342,11 @@ impl DerivedKeys {
                 .map_err(|_| KeyError::System)?,
             saved_form: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::SavedForm.label())?)
                 .map_err(|_| KeyError::System)?,
+            lab_operations: RandomizedNonceKey::new(
+                &AES_256_GCM,
+                &derive(Purpose::LabOperations.label())?,
+            )
+            .map_err(|_| KeyError::System)?,
             form: hmac::Key::new(hmac::HMAC_SHA256, &derive(Purpose::SignOutForm.label())?),
         })
     }

@@ -5,11 +5,11 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
 
-use crate::ops::{metrics::Registry, optional_gauge::OptionalGauge};
+use crate::ops::{metrics::Registry, redis::StoreMetrics};
 
-/// `result` of a look-up, or of a command to the shared store.
+/// `result` of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabels {
+struct LookupLabels {
     result: &'static str,
 }
 
@@ -21,30 +21,38 @@ const LOOKUPS: [&str; 3] = ["app", "sign_in", "none"];
 pub struct SessionMetrics {
     /// Sign-ins and app sessions in memory.
     pub records: Gauge,
-    /// Whether the store that replicas share is connected.
-    pub store_up: OptionalGauge,
-    lookups: Family<ResultLabels, Counter>,
+    /// The store that replicas share.
+    pub store: StoreMetrics,
+    lookups: Family<LookupLabels, Counter>,
     /// Looked up once, so that a request touches atomics only.
     frequent_lookups: [(&'static str, Counter); LOOKUPS.len()],
-    store: Family<ResultLabels, Counter>,
 }
 
 impl SessionMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> SessionMetrics {
-        let lookups = Family::<ResultLabels, Counter>::default();
+        let lookups = Family::<LookupLabels, Counter>::default();
         let frequent_lookups = LOOKUPS.map(|result| {
             (
                 result,
-                lookups.get_or_create_owned(&ResultLabels { result }),
+                lookups.get_or_create_owned(&LookupLabels { result }),
             )
         });
         let metrics = SessionMetrics {
             records: Gauge::default(),
-            store_up: OptionalGauge::default(),
+            store: StoreMetrics::register(
+                registry,
+                (
+                    "session_store_commands",
+                    "Commands to the shared session store, by result",
+                ),
+                (
+                    "session_store_up",
+                    "Whether the shared session store is connected (1: yes)",
+                ),
+            ),
             lookups,
             frequent_lookups,
-            store: Family::default(),
         };
         registry.register(
             "sessions",
@@ -55,16 +63,6 @@ impl SessionMetrics {
             "session_lookups",
             "Session look-ups, by result",
             metrics.lookups.clone(),
-        );
-        registry.register(
-            "session_store_commands",
-            "Commands to the shared session store, by result",
-            metrics.store.clone(),
-        );
-        registry.register(
-            "session_store_up",
-            "Whether the shared session store is connected (1: yes)",
-            metrics.store_up.clone(),
         );
         metrics
     }
@@ -77,12 +75,7 @@ impl SessionMetrics {
             .find(|(name, _)| *name == result)
         {
             Some((_, counter)) => counter.inc(),
-            None => self.lookups.get_or_create(&ResultLabels { result }).inc(),
+            None => self.lookups.get_or_create(&LookupLabels { result }).inc(),
         };
-    }
-
-    /// Counts a command to the shared store.
-    pub fn store(&self, result: &'static str) {
-        self.store.get_or_create(&ResultLabels { result }).inc();
     }
 }

@@ -316,6 +316,11 @@ impl SignIn {
     pub(crate) fn weight(&self) -> u32 {
         let person = self.principal.load();
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
+        let claims = person.claims.iter().map(|claim| {
+            let values = claim.values.iter().map(|value| value.len() + 16);
+            claim.pointer.as_str().len() + 32 + values.sum::<usize>()
+        });
+        let claims: usize = claims.sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
         let ProviderTokens {
             id_token,
@@ -330,7 +335,7 @@ impl SignIn {
             .map_or(0, |token| token.expose().len());
         let tokens = token(id_token) + refresh + token(source_token);
         // Groups are held twice: sorted, and as a header value.
-        u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
+        u32::try_from(1024 + 2 * groups + claims + tokens).unwrap_or(u32::MAX)
     }
 }
 

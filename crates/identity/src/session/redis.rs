@@ -7,7 +7,6 @@
 pub(super) mod announcement;
 mod completeness;
 pub(super) mod concurrency;
-pub mod connection;
 pub(super) mod names;
 pub(super) mod records;
 mod refresh_lock;
@@ -23,9 +22,11 @@ use super::{
     keys::KeyRing, metrics::SessionMetrics, negative_cache::MissingIds,
     revocation_log::RevocationLog,
 };
-use crate::model::clock::Clock;
+use crate::{
+    model::clock::Clock,
+    ops::redis::{Link, LinkPurpose, RedisSettings},
+};
 use completeness::StoreEpoch;
-use connection::{Link, RedisSettings};
 use records::{RecordParts, Records};
 pub use refresh_lock::RefreshLock;
 use refresh_lock::RefreshLocks;
@@ -34,6 +35,9 @@ use scripts::Scripts;
 use sealer::Sealer;
 use single_use::SingleUse;
 use subject_index::SubjectIndex;
+
+/// The channel of announcements between replicas.
+const CHANNEL: &str = "ludgate:events";
 
 /// The Redis that replicas share, one part for each subject.
 pub struct Redis {
@@ -58,7 +62,12 @@ impl Redis {
         metrics: Arc<SessionMetrics>,
         lifetime: Duration,
     ) -> Redis {
-        let link = Arc::new(Link::new(settings, metrics.clone()));
+        let purpose = LinkPurpose {
+            store: "session store",
+            while_away: "sessions in memory stay valid",
+            channel: CHANNEL.to_owned(),
+        };
+        let link = Arc::new(Link::new(settings, purpose, metrics.store.clone()));
         let scripts = Arc::new(Scripts::new());
         let sealer = Arc::new(Sealer::new(keys));
         let missing = Arc::new(MissingIds::new(clock.clone()));
@@ -99,6 +108,11 @@ impl Redis {
             missing,
             link,
         }
+    }
+
+    /// The connection, for what else replicas share in the same Redis.
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 }
 

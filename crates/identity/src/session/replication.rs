@@ -17,15 +17,14 @@ use std::sync::Arc;
 use super::{
     cookie::RecordKey,
     record::{AppSession, SignIn},
-    redis::{
-        Redis, RefreshLock,
-        announcement::Announcement,
-        connection::{LinkEvent, StoreError},
-    },
+    redis::{Redis, RefreshLock, announcement::Announcement},
     revoker::Revoker,
     store::SessionStore,
 };
-use crate::model::client::Client;
+use crate::{
+    model::client::Client,
+    ops::redis::{LinkEvent, StoreError},
+};
 use error::{SessionLoadError, StoreUnavailable};
 use loader::SessionLoader;
 use provider_logout::ProviderLogout;

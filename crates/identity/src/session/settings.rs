@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::redis::connection::RedisSettings;
+use crate::ops::redis::RedisSettings;
 
 /// How long sessions last, and where they are kept.
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use super::{
     record::{AppSession, SignIn},
 };
 use crate::model::{
-    access::GroupName,
+    access::{GroupName, clause::ClaimPointer},
     app::AppId,
+    known_claims::{KnownClaim, KnownClaims},
     principal::{PersonClaims, Principal},
     secret::Secret,
     vhost::{HostLabel, VirtualHost},
@@ -36,11 +37,23 @@ struct StoredPerson {
     subject: String,
     name: String,
     email: Option<String>,
+    #[serde(default)]
+    is_email_verified: bool,
     preferred_username: Option<String>,
     groups: Vec<String>,
+    /// Records of older versions do not say whether the list was cut.
+    #[serde(default = "unknown_groups_are_partial")]
+    are_groups_partial: bool,
     is_admin: bool,
     #[serde(rename = "arvados_user")]
     other_id: Option<String>,
+    /// Records of older versions have none, so their claims are not known.
+    #[serde(default)]
+    claims: Vec<(String, Vec<String>)>,
+}
+
+fn unknown_groups_are_partial() -> bool {
+    true
 }
 
 /// An app session; the writer stores its sign-in beside it.
@@ -86,14 +99,17 @@ impl StoredSignIn {
                 subject: person.subject.to_string(),
                 name: person.display_name.to_string(),
                 email: person.email.as_deref().map(str::to_owned),
+                is_email_verified: person.is_email_verified,
                 preferred_username: person.preferred_username.as_deref().map(str::to_owned),
                 groups: person
                     .groups()
                     .iter()
                     .map(|group| group.as_str().to_owned())
                     .collect(),
+                are_groups_partial: person.are_groups_partial(),
                 is_admin: person.is_admin,
                 other_id: person.other_id.as_deref().map(str::to_owned),
+                claims: person.claims.iter().map(stored_claim).collect(),
             },
             id_token: text(id_token),
             refresh_token: refresh_token
@@ -116,10 +132,13 @@ impl StoredSignIn {
             subject,
             name,
             email,
+            is_email_verified,
             preferred_username,
             groups,
+            are_groups_partial,
             is_admin,
             other_id,
+            claims,
         } = self.person;
         let groups = groups
             .iter()
@@ -129,8 +148,13 @@ impl StoredSignIn {
             subject,
             name: Some(name),
             email,
+            is_email_verified,
             preferred_username,
             groups,
+            are_groups_partial,
+            claims: KnownClaims::new(claims.into_iter().filter_map(known_claim).collect()),
+            // Only people of the configured issuer have sessions.
+            is_foreign: false,
         };
         let mut person = Principal::new(claims, &[]);
         person.is_admin = is_admin;
@@ -145,6 +169,18 @@ impl StoredSignIn {
         };
         (Arc::new(person), tokens)
     }
+}
+
+fn stored_claim(claim: &KnownClaim) -> (String, Vec<String>) {
+    let values = claim.values.iter().map(|value| value.to_string());
+    (claim.pointer.to_string(), values.collect())
+}
+
+fn known_claim((pointer, values): (String, Vec<String>)) -> Option<KnownClaim> {
+    Some(KnownClaim {
+        pointer: ClaimPointer::new(&pointer)?,
+        values: values.into_iter().map(Into::into).collect(),
+    })
 }
 
 impl StoredAppSession {
@@ -186,6 +222,44 @@ impl StoredVirtualHost {
                 HostLabel::new(label.as_bytes()).map(VirtualHost::Host)
             }
             StoredVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_record_of_an_older_version_lacks_is_not_known() {
+        let record = json!({
+            "key": vec![0; 32],
+            "person": {
+                "subject": "alice", "name": "Alice", "email": "alice@x.test",
+                "preferred_username": null, "groups": ["a"], "is_admin": false,
+                "arvados_user": null,
+            },
+            "id_token": null, "refresh_token": null, "session_id": null, "arvados": null,
+        });
+        let stored: StoredSignIn = serde_json::from_value(record).expect("readable");
+        let (person, _) = stored.into_parts();
+        assert_eq!(person.email.as_deref(), Some("alice@x.test"));
+        assert_eq!(person.verified_email(), None);
+        let pointer = ClaimPointer::new("/department").expect("a pointer");
+        assert_eq!(person.claims.values(&pointer), None);
+        assert!(person.are_groups_partial(), "the list may have been cut");
+    }
+
+    #[test]
+    fn a_claim_is_the_same_after_it_was_stored() {
+        for values in [&[][..], &["sales"], &["a", "b"]] {
+            let claim = KnownClaim {
+                pointer: ClaimPointer::new("/department").expect("a pointer"),
+                values: values.iter().map(|value| (*value).into()).collect(),
+            };
+            assert_eq!(known_claim(stored_claim(&claim)), Some(claim));
         }
     }
 }

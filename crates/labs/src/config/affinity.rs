@@ -1,7 +1,7 @@
-//! Affinity of pods: passed on as it is, but with its keys checked, since Kubernetes would drop
-//! unknown ones without a word.
+//! Affinity of pods: passed on with its keys checked, since Kubernetes would drop unknown ones
+//! without a word.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     decode::{Decode, Place, Section},
@@ -17,6 +17,8 @@ pub(crate) struct Affinity(pub(crate) Value);
 enum Shape {
     /// Texts, numbers, and lists and maps of them.
     Plain,
+    /// A list of texts, which may be left out.
+    Texts,
     /// A section with these keys.
     Keys(&'static [(&'static str, Shape)]),
     /// A list of such sections.
@@ -26,7 +28,7 @@ enum Shape {
 const REQUIREMENT: &[(&str, Shape)] = &[
     ("key", Shape::Plain),
     ("operator", Shape::Plain),
-    ("values", Shape::Plain),
+    ("values", Shape::Texts),
 ];
 const NODE_TERM: &[(&str, Shape)] = &[
     ("matchExpressions", Shape::List(REQUIREMENT)),
@@ -79,22 +81,34 @@ const AFFINITY: &[(&str, Shape)] = &[
 
 impl Decode for Affinity {
     fn decode(value: &ConfigValue, place: Place<'_>) -> Option<Affinity> {
-        check(value, place, Shape::Keys(AFFINITY))?;
-        Some(Affinity(value.to_json()))
+        read(value, place, Shape::Keys(AFFINITY)).map(Affinity)
     }
 }
 
-fn check(value: &ConfigValue, mut place: Place<'_>, shape: Shape) -> Option<()> {
+/// The rules with the keys of Kubernetes, however they are written.
+fn read(value: &ConfigValue, mut place: Place<'_>, shape: Shape) -> Option<Value> {
     match shape {
-        Shape::Plain => {}
+        Shape::Plain | Shape::Texts => Some(value.to_json()),
         Shape::Keys(keys) => {
             let mut section = Section::open(value, place)?;
+            let mut entries = Map::new();
+            let mut is_read = true;
             for (key, shape) in keys {
-                if let Some(value) = section.value(key) {
-                    check(value, section.at(key), *shape)?;
+                let entry = match section.value(key) {
+                    Some(value) => read(value, section.at(key), *shape),
+                    // Nublado has a list here in any case.
+                    None if matches!(shape, Shape::Texts) => Some(Value::Array(Vec::new())),
+                    None => continue,
+                };
+                match entry {
+                    Some(entry) => {
+                        entries.insert((*key).to_owned(), entry);
+                    }
+                    None => is_read = false,
                 }
             }
             section.finish();
+            is_read.then_some(Value::Object(entries))
         }
         Shape::List(keys) => {
             let ConfigValue::List(list) = value else {
@@ -102,10 +116,14 @@ fn check(value: &ConfigValue, mut place: Place<'_>, shape: Shape) -> Option<()> 
                 place.complain(format!("expected a list, found {found}"));
                 return None;
             };
-            for value in list {
-                check(value, place.at("[]"), Shape::Keys(keys))?;
-            }
+            let entries = list.iter();
+            let entries = entries.map(|entry| read(entry, place.at("[]"), Shape::Keys(keys)));
+            // Also after the first problem, the others are looked for.
+            let entries: Vec<Option<Value>> = entries.collect();
+            entries
+                .into_iter()
+                .collect::<Option<Vec<Value>>>()
+                .map(Value::Array)
         }
     }
-    Some(())
 }

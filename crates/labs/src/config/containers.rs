@@ -5,7 +5,7 @@ use super::{
     value::ConfigValue,
     volumes::{VolumeMount, is_label},
 };
-use crate::images::Toleration;
+use crate::images::{Toleration, is_tag};
 
 /// When a node pulls an image that it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +39,19 @@ pub struct ContainerImage {
     pub tag: String,
     /// When it is pulled.
     pub pull_policy: PullPolicy,
+}
+
+impl ContainerImage {
+    /// Reads `repository:tag`, where the registry may have a port. It is pulled where it is
+    /// missing.
+    pub fn parse(text: &str) -> Option<ContainerImage> {
+        let (repository, tag) = text.rsplit_once(':')?;
+        (!repository.is_empty() && is_tag(tag)).then(|| ContainerImage {
+            repository: repository.to_owned(),
+            tag: tag.to_owned(),
+            pull_policy: PullPolicy::default(),
+        })
+    }
 }
 
 /// A container that runs before each lab.

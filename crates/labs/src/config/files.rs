@@ -46,6 +46,8 @@ pub struct FileServers {
 /// The pod for administrators of file systems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilesystemAdmin {
+    /// Whether the configuration has the section. Without it, the pod cannot be started.
+    pub is_enabled: bool,
     /// Rules for nodes, as Kubernetes has them.
     pub affinity: Option<Value>,
     /// Annotations of the pod.
@@ -71,6 +73,7 @@ pub struct FilesystemAdmin {
 impl Default for FilesystemAdmin {
     fn default() -> FilesystemAdmin {
         FilesystemAdmin {
+            is_enabled: false,
             affinity: None,
             extra_annotations: BTreeMap::new(),
             extra_volumes: Vec::new(),
@@ -88,6 +91,8 @@ impl Default for FilesystemAdmin {
 /// `None` also if the servers are switched off.
 pub(super) fn decode_servers(value: &ConfigValue, place: Place<'_>) -> Option<FileServers> {
     let mut section = Section::open(value, place)?;
+    // Older versions had an image of its own.
+    section.ignore(&["image"]);
     let is_enabled = section.or("enabled", false);
     let path_prefix = section.or("pathPrefix", "/files".to_owned());
     let affinity: Option<Affinity> = section.optional("affinity");
@@ -127,12 +132,13 @@ pub(super) fn decode_servers(value: &ConfigValue, place: Place<'_>) -> Option<Fi
 impl Decode for FilesystemAdmin {
     fn decode(value: &ConfigValue, place: Place<'_>) -> Option<FilesystemAdmin> {
         let mut section = Section::open(value, place)?;
-        // Older versions had an image of its own.
-        section.ignore(&["image", "command"]);
+        // Older versions had an image of its own. The chart of Phalanx has an application.
+        section.ignore(&["application", "command", "image"]);
         let affinity: Option<Affinity> = section.optional("affinity");
         let default = FilesystemAdmin::default();
         let mount_prefix: String = section.or("mountPrefix", String::new());
         let admin = FilesystemAdmin {
+            is_enabled: true,
             affinity: affinity.map(|affinity| affinity.0),
             extra_annotations: section.or("extraAnnotations", Labels::new()),
             extra_volumes: section.or("extraVolumes", Vec::new()),

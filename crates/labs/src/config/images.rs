@@ -179,7 +179,7 @@ impl ImagesConfig {
 impl Decode for ImagesConfig {
     fn decode(value: &ConfigValue, place: Place<'_>) -> Option<ImagesConfig> {
         let mut section = Section::open(value, place)?;
-        let source = source(&mut section);
+        let registry_source = source(&mut section);
         let refresh_interval = section.or("refreshInterval", Duration::from_secs(300));
         let prepull_timeout = section.or("prepullTimeout", Duration::from_secs(600));
         let recommended_tag = section.or("recommendedTag", "recommended".to_owned());
@@ -193,8 +193,12 @@ impl Decode for ImagesConfig {
         let alias_tags = section.or("aliasTags", Vec::new());
         let credentials_path = section.optional("dockerCredentialsPath");
         section.finish();
+        let RegistrySource {
+            source,
+            credentials_path: older_path,
+        } = registry_source?;
         Some(ImagesConfig {
-            source: source?,
+            source,
             refresh_interval,
             prepull_timeout,
             recommended_tag,
@@ -204,7 +208,7 @@ impl Decode for ImagesConfig {
             cycle,
             pins,
             alias_tags,
-            credentials_path,
+            credentials_path: credentials_path.or(older_path),
         })
     }
 }
@@ -214,7 +218,7 @@ fn count(section: &mut Section<'_, '_>, name: &'static str, default: u64) -> usi
 }
 
 /// `source`, or as in SQR-066 `registry` with `docker` or `gar`.
-fn source(section: &mut Section<'_, '_>) -> Option<ImageSource> {
+fn source(section: &mut Section<'_, '_>) -> Option<RegistrySource> {
     let forms = ["source", "docker", "gar"];
     let written: Vec<&str> = forms
         .into_iter()
@@ -230,10 +234,10 @@ fn source(section: &mut Section<'_, '_>) -> Option<ImageSource> {
         ["docker"] => {
             let DockerRepository(repository) = section.required("docker")?;
             let registry = registry.unwrap_or_else(|| DOCKER_HUB.to_owned());
-            Some(ImageSource::Docker {
+            Some(RegistrySource::from(ImageSource::Docker {
                 registry,
                 repository,
-            })
+            }))
         }
         ["gar"] => {
             let GoogleImage(source) = section.required("gar")?;
@@ -242,7 +246,7 @@ fn source(section: &mut Section<'_, '_>) -> Option<ImageSource> {
                 let problem = format!("must be {expected}, as the location says");
                 section.at("registry").complain(problem);
             }
-            Some(source)
+            Some(RegistrySource::from(source))
         }
         [] => {
             section.at("source").complain("is missing");
@@ -257,6 +261,22 @@ fn source(section: &mut Section<'_, '_>) -> Option<ImageSource> {
 }
 
 const DOCKER_HUB: &str = "docker.io";
+
+/// A source, with what older versions of Nublado have in its section.
+struct RegistrySource {
+    source: ImageSource,
+    /// File with the credentials for the registry.
+    credentials_path: Option<String>,
+}
+
+impl From<ImageSource> for RegistrySource {
+    fn from(source: ImageSource) -> RegistrySource {
+        RegistrySource {
+            source,
+            credentials_path: None,
+        }
+    }
+}
 
 struct DockerRepository(String);
 
@@ -293,8 +313,8 @@ fn google(section: &mut Section<'_, '_>) -> Option<ImageSource> {
     })
 }
 
-impl Decode for ImageSource {
-    fn decode(value: &ConfigValue, place: Place<'_>) -> Option<ImageSource> {
+impl Decode for RegistrySource {
+    fn decode(value: &ConfigValue, place: Place<'_>) -> Option<RegistrySource> {
         let mut section = Section::open(value, place)?;
         let Some(kind) = section.value("type") else {
             section.at("type").complain("is missing");
@@ -302,19 +322,23 @@ impl Decode for ImageSource {
         };
         let kinds = [("docker", false), ("google", true)];
         let is_google = decode_word(kind, section.at("type"), &kinds)?;
+        let mut credentials_path = None;
         let source = if is_google {
             google(&mut section)
         } else {
             let registry = section.or("registry", DOCKER_HUB.to_owned());
             let repository = section.required("repository");
-            section.ignore(&["credentialsPath"]);
+            credentials_path = section.optional("credentialsPath");
             repository.map(|repository| ImageSource::Docker {
                 registry,
                 repository,
             })
         };
         section.finish();
-        source
+        Some(RegistrySource {
+            source: source?,
+            credentials_path,
+        })
     }
 }
 

@@ -178,3 +178,39 @@ fn a_lab_config_is_checked_as_a_whole() {
     }
     assert_eq!(problems.len(), 12, "{problems:#?}");
 }
+
+#[test]
+fn the_path_of_file_servers_is_outside_of_the_api() {
+    let servers = |path: &str| {
+        format!("{MINIMAL}fileserver:\n  enabled: true\n  namespace: files\n  pathPrefix: {path}\n")
+    };
+    for path in ["/files", "/a/b", "/nublado-files", "/discovery-files"] {
+        assert!(LabsConfig::from_yaml(&servers(path)).is_ok(), "{path}");
+    }
+    for path in [
+        "files",
+        "/",
+        "/files/",
+        "/a//b",
+        "/{a}",
+        "/nublado",
+        "/nublado/files",
+        "/discovery",
+    ] {
+        let found = problems(&servers(path));
+        assert!(
+            found
+                .iter()
+                .any(|it| it.starts_with("fileserver.pathPrefix: ")),
+            "{path}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn the_pod_for_administrators_is_switched_on_by_its_section() {
+    let config = LabsConfig::from_yaml(MINIMAL).expect("valid");
+    assert!(!config.fsadmin.is_enabled);
+    let config = LabsConfig::from_yaml(&format!("{MINIMAL}fsadmin: {{}}\n")).expect("valid");
+    assert!(config.fsadmin.is_enabled);
+}

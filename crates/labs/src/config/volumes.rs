@@ -204,7 +204,7 @@ impl Decode for VolumeSource {
             return None;
         };
         let source = match decode_word(kind, section.at("type"), &kinds)? {
-            Kind::HostPath => section.required("path").map(VolumeSource::HostPath),
+            Kind::HostPath => host_path(&mut section),
             Kind::Nfs => nfs(&mut section),
             Kind::Claim => claim(&mut section),
         };
@@ -213,15 +213,23 @@ impl Decode for VolumeSource {
     }
 }
 
+fn host_path(section: &mut Section<'_, '_>) -> Option<VolumeSource> {
+    let path: Option<String> = section.required("path");
+    check_absolute(section, "path", path.as_deref());
+    path.map(VolumeSource::HostPath)
+}
+
+fn check_absolute(section: &mut Section<'_, '_>, name: &str, path: Option<&str>) {
+    if path.is_some_and(|path| !path.starts_with('/')) {
+        section.at(name).complain("must be an absolute path");
+    }
+}
+
 fn nfs(section: &mut Section<'_, '_>) -> Option<VolumeSource> {
     let server = section.required("server");
     let path: Option<String> = section.required("serverPath");
     let read_only = section.or("readOnly", false);
-    if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
-        section
-            .at("serverPath")
-            .complain("must be an absolute path");
-    }
+    check_absolute(section, "serverPath", path.as_deref());
     Some(VolumeSource::Nfs {
         server: server?,
         path: path?,

@@ -1,6 +1,7 @@
 //! What the API answers about images, and what a menu shows.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ pub struct MenuImages {
 }
 
 /// An image, as the API shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct ImageAnswer {
     /// The reference with the tag.
     pub reference: String,
@@ -62,7 +63,7 @@ pub struct SpawnerImages {
 }
 
 /// An image that is pulled beforehand.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct PrepullImageAnswer {
     /// The reference with the tag.
     pub reference: String,
@@ -72,7 +73,7 @@ pub struct PrepullImageAnswer {
     pub name: String,
     /// The digest.
     pub digest: String,
-    /// Size in bytes, if a node has told it.
+    /// Size in bytes, if a node reports it.
     pub size: Option<u64>,
     /// Nodes that have it.
     pub nodes: Vec<String>,
@@ -81,7 +82,7 @@ pub struct PrepullImageAnswer {
 }
 
 /// The images that are pulled beforehand.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct PrepullImagesAnswer {
     /// Those that all nodes have.
     pub prepulled: Vec<PrepullImageAnswer>,
@@ -90,7 +91,7 @@ pub struct PrepullImagesAnswer {
 }
 
 /// A node, as the API shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, JsonSchema, PartialEq, Eq, Serialize)]
 pub struct NodeAnswer {
     /// Its name.
     pub name: String,

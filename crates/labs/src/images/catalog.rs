@@ -156,13 +156,14 @@ impl ImageCatalog {
 
     /// Adds the nodes with the labels of labs, and the images that they have.
     #[must_use]
-    pub fn with_nodes(
+    pub fn with_nodes<'n>(
         mut self,
-        nodes: &[ClusterNode],
+        nodes: impl IntoIterator<Item = &'n ClusterNode>,
         selector: &BTreeMap<String, String>,
         tolerations: &[Toleration],
     ) -> ImageCatalog {
-        for node in nodes.iter().filter(|node| node.is_selected(selector)) {
+        let nodes = nodes.into_iter();
+        for node in nodes.filter(|node| node.is_selected(selector)) {
             self.nodes.push(CatalogNode {
                 name: node.name.clone(),
                 eligibility: node.eligibility(tolerations),

@@ -16,7 +16,7 @@ pub struct LabImage {
     pub repository: String,
     /// The digest, with its algorithm.
     pub digest: String,
-    /// Size in bytes, if a node has told it.
+    /// Size in bytes, if a node reports it.
     pub size: Option<u64>,
     /// Other tags of the same digest.
     pub aliases: BTreeSet<String>,
@@ -174,6 +174,10 @@ impl ImageList {
 
     /// Records that a node has the image of a digest, and the size in bytes that it reports.
     pub(crate) fn mark_cached(&mut self, digest: &str, node: &str, size: Option<u64>) {
+        // Most images of a node are none of ours.
+        if !self.by_digest.contains_key(digest) {
+            return;
+        }
         let images = self.images.iter_mut();
         for image in images.filter(|image| image.digest == digest) {
             image.nodes.insert(node.to_owned());

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::reference::ImageReference;
 
+/// Key of the taint that cordoned nodes have.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
 /// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTaint {
@@ -75,6 +78,16 @@ impl ClusterNode {
                 value: text(&taint["value"]),
                 effect: text(&taint["effect"]),
             });
+        let mut taints: Vec<NodeTaint> = taints.collect();
+        // The taint of a cordoned node follows the field a moment later.
+        let is_cordoned = node["spec"]["unschedulable"] == true;
+        if is_cordoned && taints.iter().all(|taint| taint.key != UNSCHEDULABLE) {
+            taints.push(NodeTaint {
+                key: UNSCHEDULABLE.to_owned(),
+                value: String::new(),
+                effect: "NoSchedule".to_owned(),
+            });
+        }
         let images = list(&node["status"]["images"]).into_iter();
         let images = images.map(|image| CachedImage {
             names: list(&image["names"]).iter().map(text).collect(),
@@ -86,7 +99,7 @@ impl ClusterNode {
             labels: labels
                 .map(|(key, value)| (key.clone(), text(value)))
                 .collect(),
-            taints: taints.collect(),
+            taints,
             images: images.collect(),
         }
     }
@@ -169,6 +182,8 @@ impl Toleration {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tolerated(effect: &str, toleration: Toleration) -> bool {
@@ -212,6 +227,21 @@ mod tests {
             ..toleration("some-taint", None)
         };
         assert!(!tolerated("NoSchedule", other_effect));
+    }
+
+    #[test]
+    fn a_cordoned_node_is_not_eligible_even_before_it_has_its_taint() {
+        let taint = json!({ "key": UNSCHEDULABLE, "effect": "NoSchedule" });
+        for taints in [json!([]), json!([taint])] {
+            let object = json!({
+                "metadata": { "name": "node1" },
+                "spec": { "unschedulable": true, "taints": taints },
+            });
+            let node = ClusterNode::from_object(&object);
+            let expected = format!("Node is tainted (NoSchedule, {UNSCHEDULABLE})");
+            assert_eq!(node.taints.len(), 1);
+            assert_eq!(node.eligibility(&[]), Eligibility::Ineligible(expected));
+        }
     }
 
     #[test]

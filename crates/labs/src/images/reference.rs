@@ -62,16 +62,20 @@ fn is_repository(text: &str) -> bool {
         .all(|part| !part.is_empty() && part.bytes().all(allowed))
 }
 
-/// The tags that the distribution specification allows.
-fn is_tag(text: &str) -> bool {
+/// Whether a text is a tag that the distribution specification allows.
+pub(crate) fn is_tag(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
     (1..=128).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with(['.', '-'])
 }
 
-fn is_digest(text: &str) -> bool {
+pub(crate) fn is_digest(text: &str) -> bool {
     let is_hex = |hash: &str| !hash.is_empty() && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_algorithm = |name: &str| {
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+._-".contains(&b);
+        !name.is_empty() && name.bytes().all(allowed)
+    };
     text.split_once(':')
-        .is_some_and(|(algorithm, hash)| !algorithm.is_empty() && is_hex(hash))
+        .is_some_and(|(algorithm, hash)| is_algorithm(algorithm) && is_hex(hash))
 }
 
 impl fmt::Display for ImageReference {
@@ -113,6 +117,7 @@ mod tests {
             "a/b:",
             "a/b@",
             "a/b@1234",
+            "a/b@sha 256:12",
             "a/B",
             "a/b:.x",
             "a b/c",

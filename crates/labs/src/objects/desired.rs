@@ -39,12 +39,19 @@ impl DesiredLab {
     /// `default` must be there.
     pub fn in_order(&self) -> impl Iterator<Item = &Value> {
         std::iter::once(&self.namespace)
-            .chain(&self.claims)
+            .chain(self.before_pod())
+            .chain([&self.pod])
+    }
+
+    /// Those between the namespace and the pod.
+    pub fn before_pod(&self) -> impl Iterator<Item = &Value> {
+        self.claims
+            .iter()
             .chain([&self.env])
             .chain(&self.config_maps)
             .chain(&self.secrets)
             .chain(&self.quota)
-            .chain([&self.network_policy, &self.service, &self.pod])
+            .chain([&self.network_policy, &self.service])
     }
 }
 

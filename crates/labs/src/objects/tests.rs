@@ -272,6 +272,23 @@ fn variables_of_the_controller_and_the_configuration_win() {
 }
 
 #[test]
+fn a_person_does_not_choose_the_code_of_a_privileged_container() {
+    let mut fixture = Fixture::new();
+    let library = "/u/r/rra/nublado/root.so";
+    let env = &mut fixture.specification.env;
+    env.insert("LD_PRELOAD".to_owned(), library.to_owned());
+    let data = |fixture: &Fixture| {
+        let lab = fixture.desired(Dialect::Nublado).unwrap();
+        lab.env["data"].clone()
+    };
+    assert_eq!(data(&fixture).get("LD_PRELOAD"), None);
+    // Without such a container, all that the hub sends is for the lab.
+    fixture.config.lab.standard_inithome = false;
+    fixture.config.lab.init_containers.clear();
+    assert_eq!(data(&fixture)["LD_PRELOAD"], library);
+}
+
+#[test]
 fn home_directories_and_annotations_follow_the_configuration() {
     let lab = Fixture::new().desired(Dialect::Nublado).unwrap();
     let home = "/u/r/rra/nublado";

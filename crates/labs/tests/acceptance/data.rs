@@ -1,7 +1,8 @@
 //! Reads the folder of the data.
 
 use std::{
-    collections::BTreeMap,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
 };
@@ -16,7 +17,11 @@ use ludgate_labs::{
 };
 use serde_json::Value;
 
-pub(crate) struct Data(PathBuf);
+pub(crate) struct Data {
+    folder: PathBuf,
+    /// Paths of the files that were read.
+    read: RefCell<BTreeSet<String>>,
+}
 
 impl Data {
     pub(crate) fn from_environment() -> Option<Data> {
@@ -28,22 +33,50 @@ impl Data {
             "LUDGATE_ACCEPTANCE names no folder: {}",
             folder.display()
         );
-        Some(Data(folder))
+        Some(Data {
+            folder,
+            read: RefCell::default(),
+        })
+    }
+
+    /// Paths of all files with what is in folders, sorted, and whether each was read.
+    pub(crate) fn all_files(&self) -> Vec<(String, bool)> {
+        let mut paths = Vec::new();
+        for folder in names_in(&self.folder) {
+            let path = self.folder.join(&folder);
+            if path.is_dir() {
+                paths.extend(
+                    names_in(&path)
+                        .iter()
+                        .map(|name| format!("{folder}/{name}")),
+                );
+            }
+        }
+        let read = self.read.borrow();
+        let with_use = paths.into_iter().map(|path| {
+            let is_read = read.contains(&path);
+            (path, is_read)
+        });
+        with_use.collect()
     }
 
     /// Names of the files of a folder, sorted.
     pub(crate) fn files(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.0.join(folder)).expect("a folder of the data");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<String> = names
-            .map(|name| name.into_string().expect("a name in UTF-8"))
-            .collect();
-        names.sort();
-        names
+        names_in(&self.folder.join(folder))
+    }
+
+    /// The configuration that other files name by the start of its name.
+    pub(crate) fn config_for(&self, start: &str) -> String {
+        let files = self.files("config");
+        let mut names = files.iter().map(|file| stem(file));
+        let name = names.find(|name| name.starts_with(start));
+        name.unwrap_or_else(|| panic!("{start}: no such configuration"))
+            .to_owned()
     }
 
     pub(crate) fn text(&self, file: &str) -> String {
-        let path = self.0.join(file);
+        let path = self.folder.join(file);
+        self.read.borrow_mut().insert(file.to_owned());
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
@@ -183,6 +216,16 @@ pub(crate) fn helper_image() -> ContainerImage {
         tag: "11.1.1".to_owned(),
         pull_policy: PullPolicy::IfNotPresent,
     }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder of the data");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.into_string().expect("a name in UTF-8"))
+        .collect();
+    names.sort();
+    names
 }
 
 /// The name of a file without its ending.

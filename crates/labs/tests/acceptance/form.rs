@@ -1,40 +1,68 @@
 //! Forms: their fields, values, labels and choices. The rest of the page is our own.
 
 use chrono::Utc;
-use ludgate_labs::form::{file_server_page, lab_form};
+use ludgate_labs::{
+    form::{file_server_page, lab_form},
+    user::LabUser,
+};
 
-use crate::data::Data;
+use crate::data::{Data, stem};
 
 pub(crate) fn forms_have_the_same_fields(data: &Data) -> usize {
-    let config = data.config("standard");
-    let catalog = data.catalog("standard", "standard", "standard");
+    let files = data.files("html");
+    for file in &files {
+        let expected = data.text(&format!("html/{file}"));
+        match stem(file) {
+            "lab-form" => assert_form(data, "standard", &expected),
+            "lab-unavailable" => assert_notice(data, &expected),
+            "fileserver" => assert_file_server(&expected),
+            other => {
+                let name = other.strip_prefix("lab-form-").expect("a form");
+                assert_form(data, &data.config_for(name), &expected);
+            }
+        }
+    }
+    files.len()
+}
+
+fn form_of(data: &Data, config: &str, user: &LabUser) -> String {
+    let catalog = data.catalog(config, "standard", "standard");
+    let config = data.config(config);
     let images = catalog.menus(&config.dropdown_menu, Utc::now());
-    let mut user = data.user("rachel");
-    let form = lab_form(&images, &config.lab, user.quota.as_ref()).expect("a form");
-    let expected = fields(&data.text("html/lab-form.html"));
+    lab_form(&images, &config.lab, user.quota.as_ref()).expect("a form")
+}
+
+fn assert_form(data: &Data, config: &str, expected: &str) {
+    let expected = fields(expected);
     assert!(expected.len() > 10, "{expected:?}");
-    assert_eq!(fields(&form), expected);
+    assert_eq!(
+        fields(&form_of(data, config, &data.user("rachel"))),
+        expected
+    );
+}
+
+fn assert_notice(data: &Data, expected: &str) {
+    let mut user = data.user("rachel");
     if let Some(quota) = &mut user.quota {
         quota.may_spawn = false;
     }
-    let notice = lab_form(&images, &config.lab, user.quota.as_ref()).expect("a notice");
-    let expected = data.text("html/lab-unavailable.html");
-    assert_eq!((fields(&notice).len(), fields(&expected).len()), (0, 0));
-    let page = file_server_page("http://127.0.0.1:8080/files/rachel").expect("a page");
-    let expected = data.text("html/fileserver.html");
-    let address = |page: &str| {
-        let (_, rest) = page.split_once("<a href=\"").expect("a link");
-        rest.split_once("</a>")
-            .expect("the end of the link")
-            .0
-            .to_owned()
-    };
-    assert_eq!(address(&page), address(&expected));
-    data.files("html").len()
+    let notice = form_of(data, "standard", &user);
+    assert_eq!((fields(&notice).len(), fields(expected).len()), (0, 0));
+    assert!(notice.starts_with("<h2>") && expected.starts_with("<h2>"));
 }
 
-/// Of each input and option: name, id, value, whether it is chosen, and its label.
-fn fields(html: &str) -> Vec<[String; 5]> {
+fn assert_file_server(expected: &str) {
+    let page = file_server_page("http://127.0.0.1:8080/files/rachel").expect("a page");
+    let address = |page: &str| {
+        let (_, rest) = page.split_once("<a href=\"").expect("a link");
+        let (link, _) = rest.split_once("</a>").expect("the end of the link");
+        link.to_owned()
+    };
+    assert_eq!(address(&page), address(expected));
+}
+
+/// Of each input and option: kind, name, id, value, whether it is chosen, and its label.
+pub(crate) fn fields(html: &str) -> Vec<[String; 6]> {
     let mut fields = Vec::new();
     let labels = labels(html);
     for tag in html.split('<').skip(1) {
@@ -64,6 +92,7 @@ fn fields(html: &str) -> Vec<[String; 5]> {
         };
         let is_chosen = head.split_whitespace().any(|word| word == "checked");
         fields.push([
+            format!("{kind} {}", attribute("type")),
             attribute("name"),
             id,
             attribute("value"),

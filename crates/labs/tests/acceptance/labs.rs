@@ -1,4 +1,4 @@
-//! Configurations, objects, events, states and errors of labs.
+//! Configurations and objects of labs.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,19 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate_labs::{
     config::{ContainerImage, LabsConfig},
     dialect::Dialect,
-    error::LabError,
-    events::LabEvent,
     images::{ImageResolution, LabImage, PodOwner, prepull_pod},
-    names::LabNames,
     objects::{
-        FileServerContext, LabContext, LabRequest, SourceSecret, SourceSecrets, desired,
-        file_server, filesystem_admin,
+        DesiredLab, FileServerContext, LabContext, LabRequest, SourceSecret, SourceSecrets,
+        desired, file_server, filesystem_admin,
     },
-    options::{LabSpecification, SERVICE_PREFIX},
-    size::LabSize,
-    state::{LabState, LabStatus},
+    options::LabSpecification,
+    rebuild::{FoundObjects, rebuild},
 };
 use serde_json::{Value, json};
 
 use crate::data::{Data, helper_image, stem, urls};
 
-const NUBLADO: Dialect = Dialect::Nublado;
+pub(crate) const NUBLADO: Dialect = Dialect::Nublado;
 
 pub(crate) fn configs_are_read(data: &Data) -> usize {
     let files = data.files("config");
@@ -44,8 +40,7 @@ pub(crate) fn configs_are_read(data: &Data) -> usize {
 
 /// What the data's own tests say about pods of some configurations.
 fn check_containers(data: &Data, name: &str, config: &LabsConfig) {
-    let lab = Lab::new(data);
-    let pod = lab.desired(data, config).pod;
+    let pod = Lab::for_config(data, config).desired(data, config).pod;
     let containers = pod["spec"]["initContainers"]
         .as_array()
         .expect("containers");
@@ -78,6 +73,11 @@ fn check_containers(data: &Data, name: &str, config: &LabsConfig) {
                 secrets.expect("a mount")["mountPath"],
                 "/usr/local/nublado/secrets"
             );
+            let env = Lab::for_config(data, config).desired(data, config).env;
+            assert_eq!(
+                env["data"]["JUPYTERLAB_CONFIG_DIR"],
+                "/usr/local/share/jupyterlab"
+            );
         }
         _ => {}
     }
@@ -86,14 +86,13 @@ fn check_containers(data: &Data, name: &str, config: &LabsConfig) {
         .iter()
         .find(|volume| volume["name"] == "tmp")
         .expect("a volume");
-    let is_disk = data
-        .text(&format!("config/{name}.yaml"))
-        .contains("emptyDirSource: disk");
+    let text = data.text(&format!("config/{name}.yaml")).to_lowercase();
+    let is_disk = text.contains("source: disk");
     assert_eq!(tmp["emptyDir"].get("medium").is_none(), is_disk, "{name}");
 }
 
 /// The request of the data.
-struct Lab {
+pub(crate) struct Lab {
     specification: LabSpecification,
     image: LabImage,
     secrets: SourceSecrets,
@@ -115,7 +114,23 @@ impl Lab {
         }
     }
 
-    fn desired(&self, data: &Data, config: &LabsConfig) -> ludgate_labs::objects::DesiredLab {
+    /// A lab of the first size of a configuration, with all Secrets that it names.
+    pub(crate) fn for_config(data: &Data, config: &LabsConfig) -> Lab {
+        let mut lab = Lab::new(data);
+        let config = &config.lab;
+        lab.specification.options.size = config.sizes.first().expect("a size").size;
+        for secret in &config.secrets {
+            let source = lab.secrets.entry(secret.secret.clone()).or_default();
+            let value = || STANDARD.encode("a value");
+            source.data.entry(secret.key.clone()).or_insert_with(value);
+        }
+        if let Some(name) = &config.pull_secret {
+            lab.secrets.entry(name.clone()).or_default();
+        }
+        lab
+    }
+
+    pub(crate) fn desired(&self, data: &Data, config: &LabsConfig) -> DesiredLab {
         let (urls, helper) = (urls(), helper_image());
         let discovery = discovery(data);
         let context = LabContext {
@@ -139,7 +154,7 @@ impl Lab {
     }
 }
 
-const TOKEN: &str = "gt-some-token";
+pub(crate) const TOKEN: &str = "gt-some-token";
 
 /// Another service makes this document, so the expected object has the input.
 fn discovery(data: &Data) -> Value {
@@ -179,11 +194,14 @@ pub(crate) fn objects_are_built(data: &Data) -> usize {
     let files = data.files("objects");
     for file in &files {
         let built = match stem(file) {
-            "lab" => lab_objects(data),
+            "lab" => lab_objects(data, "standard"),
             "prepull" | "prepull-conflict" => prepull_objects(data),
             "fileserver" => fileserver_objects(data),
             "fsadmin" => fsadmin_objects(data),
-            other => panic!("{other}: what is it?"),
+            other => {
+                let name = other.strip_prefix("lab-").expect("objects of a lab");
+                lab_objects(data, &data.config_for(name))
+            }
         };
         let expected = data.json(&format!("objects/{file}"));
         let expected = expected
@@ -230,28 +248,22 @@ fn compare(file: &str, mut built: Vec<Value>, mut expected: Vec<Value>) {
     }
 }
 
-fn lab_objects(data: &Data) -> Vec<Value> {
-    let config = data.config("standard");
-    let lab = Lab::new(data).desired(data, &config);
-    let kinds: Vec<&str> = lab
-        .in_order()
-        .map(|object| object["kind"].as_str().expect("a kind"))
-        .collect();
-    let in_order = [
+fn lab_objects(data: &Data, config: &str) -> Vec<Value> {
+    let config = data.config(config);
+    let lab = Lab::for_config(data, &config).desired(data, &config);
+    let order = [
         "Namespace",
         "PersistentVolumeClaim",
-        "PersistentVolumeClaim",
         "ConfigMap",
-        "ConfigMap",
-        "ConfigMap",
-        "Secret",
         "Secret",
         "ResourceQuota",
         "NetworkPolicy",
         "Service",
         "Pod",
     ];
-    assert_eq!(kinds, in_order);
+    let place = |object: &Value| order.iter().position(|kind| object["kind"] == *kind);
+    let places: Vec<Option<usize>> = lab.in_order().map(place).collect();
+    assert!(places.is_sorted() && !places.contains(&None), "{places:?}");
     lab.in_order().cloned().collect()
 }
 
@@ -292,110 +304,19 @@ fn fsadmin_objects(data: &Data) -> Vec<Value> {
     objects.claims.into_iter().chain([objects.pod]).collect()
 }
 
-pub(crate) fn spawns_are_told(data: &Data) -> usize {
-    let start = LabEvent::spawn_started("rachel", NUBLADO);
-    let end = [
-        LabEvent::objects_created(),
-        LabEvent::spawn_complete("rachel", NUBLADO),
-    ];
-    let usual = [vec![start.clone()], end.to_vec()].concat();
-    let again = [
-        vec![start],
-        LabEvent::replacement_steps("rachel").to_vec(),
-        end.to_vec(),
-    ];
-    for (file, events) in [("events", usual), ("events-recreate", again.concat())] {
-        let expected = data.json(&format!("spawn/{file}.json"));
-        let expected = expected.as_array().expect("a list").iter().map(|event| {
-            let text = |name: &str| event[name].as_str().expect("a text").to_owned();
-            format!("event: {}\r\ndata: {}\r\n\r\n", text("event"), text("data"))
-        });
-        let frames = events.iter().map(|event| event.to_frames(None, NUBLADO));
-        assert_eq!(
-            frames.collect::<Vec<_>>(),
-            expected.collect::<Vec<_>>(),
-            "{file}"
-        );
-    }
-    let config = data.config("standard");
-    let lab = Lab::new(data);
-    let names = LabNames::new("rachel", &config.lab, NUBLADO);
-    let user = data.user("rachel");
-    let state = LabState {
-        options: lab.specification.options.clone(),
-        image: lab.image.pinned_reference(),
-        status: LabStatus::Running,
-        has_pod: true,
-        internal_url: Some(names.internal_url(&lab.specification.env[SERVICE_PREFIX])),
-        resources: config.lab.size(LabSize::Small).expect("a size").resources,
-        quota: user.quota.map(|quota| quota.amounts()),
-        env: lab.specification.env,
-        user,
+/// After a restart the state of a lab is that of its objects.
+pub(crate) fn a_lab_is_read_back(data: &Data) {
+    let objects = data.json("objects/lab.json");
+    let find = |kind: &str, name: &str| {
+        let mut objects = objects.as_array().expect("a list").iter();
+        objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
     };
-    let expected = data.json("spawn/lab-status.json");
-    assert_eq!(state.to_json(&[], NUBLADO), expected);
-    data.files("spawn").len()
-}
-
-/// The table of the data's own tests. Returns the number of its rows.
-pub(crate) fn errors_are_answered(data: &Data) -> usize {
-    let config = data.config("standard");
-    let catalog = data.catalog("standard", "standard", "standard");
-    let sketchbook = "lighthouse.ceres/library/sketchbook";
-    let cases = [
-        (
-            json!({ "image_list": sketchbook, "size": "small" }),
-            (422, "image_list", "invalid_docker_reference"),
-        ),
-        (
-            json!({
-                "image_list": "use_image_from_dropdown",
-                "image_dropdown": sketchbook,
-                "size": "small",
-            }),
-            (422, "image_dropdown", "invalid_docker_reference"),
-        ),
-        (
-            json!({ "image_tag": "unknown", "size": "small" }),
-            (400, "image_tag", "unknown_image"),
-        ),
-        (
-            json!({ "image_class": "latest-release", "size": "small" }),
-            (400, "image_class", "unknown_image"),
-        ),
-        (
-            json!({ "image_tag": "recommended", "size": "gargantuan" }),
-            (422, "size", "invalid_lab_size"),
-        ),
-        (
-            json!({ "image_tag": "recommended", "size": "huge" }),
-            (403, "size", "insufficient_quota"),
-        ),
-    ];
-    let user = data.user("rachel");
-    for (options, (status, field, kind)) in &cases {
-        let body = json!({ "options": options, "env": { SERVICE_PREFIX: "/" } });
-        let specification = LabSpecification::parse(&body, NUBLADO).expect("a valid body");
-        let error = catalog
-            .resolve(&specification.options.image, NUBLADO)
-            .and_then(|_| {
-                config
-                    .lab
-                    .checked_size(&specification.options, user.quota.as_ref())
-            })
-            .expect_err("an error");
-        assert_eq!(error.status(), *status, "{options}");
-        let detail = error.body()["detail"][0].clone();
-        assert_eq!(detail["loc"], json!(["body", "options", field]));
-        assert_eq!(detail["type"], *kind);
-    }
-    let tag = LabError::UnknownImage {
-        field: "image_tag",
-        message: "Docker tag \"unknown\" not found".to_owned(),
+    let found = FoundObjects {
+        env: find("ConfigMap", "rachel-nb-env").expect("variables"),
+        pod: find("Pod", "rachel-nb").expect("a pod"),
+        quota: find("ResourceQuota", "rachel-nb"),
     };
-    assert_eq!(
-        tag.body()["detail"][0]["msg"],
-        "Docker tag \"unknown\" not found"
-    );
-    cases.len()
+    let state = rebuild("rachel", found, &data.config("standard").lab, NUBLADO);
+    let state = state.expect("a whole lab").to_json(&[], NUBLADO);
+    assert_eq!(state, data.json("spawn/lab-status.json"));
 }

@@ -17,6 +17,7 @@ kube_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 node_address=10.240.0.1
 api_port=6443
 services=10.96.0.0/16
+name_server=10.96.0.10
 pods=10.244.0.0/16
 
 # A bridge without ports has the nodes' addresses. The default route lets processes outside of pods use the addresses of
@@ -43,6 +44,31 @@ control_plane() {
     --kube-api-qps=100 --kube-api-burst=200
   start kube-scheduler --kubeconfig="$kubeconfig" --leader-elect=false --port=0 --secure-port=0
   apply_crds "$crds" "$instance_types" "$datasets"
+  names
+}
+
+# The names of Services, for pods at the address that kubelet tells them, and for all other processes.
+names() {
+  start_as dns python3 -B "$kube_folder/cluster/dns.py" "$node_address" "https://$node_address:$api_port" \
+    "$folder/certificates/apiserver.crt" "$folder/tokens.csv"
+  await "$server" kube get namespace kube-system || give_up 'kube-apiserver ended'
+  kube apply -f - >/dev/null <<NAMES
+apiVersion: v1
+kind: Service
+metadata: { name: kube-dns, namespace: kube-system }
+spec:
+  clusterIP: $name_server
+  ports: [{ name: dns, port: 53, protocol: UDP }]
+---
+apiVersion: v1
+kind: Endpoints
+metadata: { name: kube-dns, namespace: kube-system }
+subsets:
+  - addresses: [{ ip: $node_address }]
+    ports: [{ name: dns, port: 53, protocol: UDP }]
+NAMES
+  printf 'nameserver %s\nsearch svc.cluster.local\noptions ndots:5\n' "$node_address" >"$folder/resolv.conf"
+  [[ ! -e /etc/resolv.conf ]] || mount --bind "$folder/resolv.conf" /etc/resolv.conf
 }
 
 # The containers of node N, with the socket of containerd in `socket` and its process in `containerds`. Each pod has a
@@ -100,7 +126,7 @@ authentication: { anonymous: { enabled: true }, webhook: { enabled: false } }
 authorization: { mode: AlwaysAllow }
 cgroupDriver: cgroupfs
 cgroupRoot: /$cgroup/node-$1
-clusterDNS: [10.96.0.10]
+clusterDNS: [$name_server]
 clusterDomain: cluster.local
 enforceNodeAllocatable: []
 evictionHard: { memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1% }
@@ -135,9 +161,12 @@ start_nodes() {
   for ((number = 1; number <= nodes; number++)); do
     kubelet "$number"
   done
-  start kube-proxy --kubeconfig="$kubeconfig" --hostname-override=node-1 --cluster-cidr="$pods" --proxy-mode=iptables \
-    --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 \
-    --healthz-bind-address=127.0.0.1:10256 --metrics-bind-address=127.0.0.1:10249
+  if [[ ${LUDGATE_KUBE_PROXY:-} != no ]]; then
+    start kube-proxy --kubeconfig="$kubeconfig" --hostname-override=node-1 --cluster-cidr="$pods" \
+      --proxy-mode=iptables --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
+      --conntrack-tcp-timeout-close-wait=0 --healthz-bind-address=127.0.0.1:10256 \
+      --metrics-bind-address=127.0.0.1:10249
+  fi
   for ((number = 1; number <= hollow; number++)); do
     hollow_node "$number"
   done
@@ -163,6 +192,7 @@ control_plane
 start_nodes
 await "$server" all_ready || give_up 'kube-apiserver ended'
 export KUBECONFIG=$kubeconfig LUDGATE_AUDIT_LOG=$audit_log PATH=$programs:$PATH
+export LUDGATE_NODE_ADDRESS=$node_address
 export CONTAINERD_ADDRESS=$folder/node-1/containerd.sock
 code=0
 "$@" || code=$?

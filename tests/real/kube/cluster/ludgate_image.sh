@@ -17,7 +17,8 @@ ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
   mkdir -p "$layer$(dirname "$library")"
   cp -L "$library" "$layer$library"
 done
-user=$(sed -n 's/^USER //p' "$here/../../../../Dockerfile")
-entry=$(sed -n 's/^ENTRYPOINT //p' "$here/../../../../Dockerfile")
+# The last stage is the image of the gateway.
+user=$(sed -n 's/^USER //p' "$here/../../../../Dockerfile" | tail -n 1)
+entry=$(sed -n 's/^ENTRYPOINT //p' "$here/../../../../Dockerfile" | tail -n 1)
 "$here/image.sh" "$work/image.tar" "$name" "$layer" "{ \"User\": \"$user\", \"Entrypoint\": $entry }"
 "$here/load.sh" "$work/image.tar"

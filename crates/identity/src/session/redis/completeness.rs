@@ -13,10 +13,12 @@ use tokio::sync::Notify;
 
 use super::{
     announcement::Announcement,
-    connection::{Link, StoreError},
     names::{EPOCH, RESTORING},
 };
-use crate::model::clock::{Clock, Moment};
+use crate::{
+    model::clock::{Clock, Moment},
+    ops::redis::{Link, StoreError},
+};
 
 /// Redis may be incomplete for so long after its data began, in milliseconds.
 const SETTLING_TIME: u64 = 5_000;
@@ -132,7 +134,9 @@ impl StoreEpoch {
         self.request_resync();
         if first.is_some() {
             tracing::info!("the session store is empty; sessions in memory are stored again");
-            self.link.publish(&Announcement::Emptied).await?;
+            self.link
+                .publish(&Announcement::Emptied.to_string())
+                .await?;
         }
         Ok(())
     }

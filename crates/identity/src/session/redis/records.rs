@@ -10,7 +10,6 @@ use tokio::sync::Semaphore;
 
 use super::{
     completeness::StoreEpoch,
-    connection::{Link, StoreError},
     names::{self, RecordKind},
     revocation_publisher::RevocationPublisher,
     scripts::{GRACE, MISSING, REVOKED, Scripts},
@@ -19,6 +18,7 @@ use super::{
 };
 use crate::{
     model::clock::Clock,
+    ops::redis::{Link, StoreError},
     session::{
         cookie::RecordKey,
         metrics::SessionMetrics,
@@ -341,7 +341,7 @@ impl Records {
             return Ok(None);
         };
         let Some(record) = self.parts.sealer.open(&sealed) else {
-            self.parts.metrics.store("foreign");
+            self.parts.metrics.store.count("foreign");
             tracing::warn!(
                 session = key.short(),
                 "cannot decrypt a record in the session store"

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use redis::cmd;
 
-use super::{
-    connection::{Link, StoreError},
-    names,
-    scripts::Scripts,
+use super::{names, scripts::Scripts};
+use crate::{
+    ops::redis::{Link, StoreError},
+    session::cookie::{NewId, RecordKey},
 };
-use crate::session::cookie::{NewId, RecordKey};
 
 /// A lock that is not released expires after this long, in milliseconds: longer than two calls to
 /// the provider may take.

@@ -7,12 +7,12 @@ use redis::cmd;
 use super::{
     announcement::Announcement,
     concurrency::run_bounded,
-    connection::{Link, StoreError},
     names::{self, RecordKind},
     scripts::{GRACE, Scripts},
 };
 use crate::{
     model::{app::AppId, clock::millis},
+    ops::redis::{Link, StoreError},
     session::{
         cookie::RecordKey,
         revocation_log::{PendingRevocation, RevocationLog},
@@ -96,7 +96,7 @@ impl RevocationPublisher {
                 call.arg(when).arg(self.ttl);
                 self.link.script::<i64>(&call).await?;
                 let announcement = Announcement::AppRevoked(app.clone(), *when);
-                self.link.publish(&announcement).await
+                self.link.publish(&announcement.to_string()).await
             }
             PendingRevocation::SignIn { when, is_repeated } => {
                 let record = names::record(RecordKind::SignIn, key);
@@ -107,7 +107,8 @@ impl RevocationPublisher {
                     .arg(i32::from(*is_repeated));
                 let when: i64 = self.link.script(&call).await?;
                 self.log.record_sign_in(key, when);
-                self.link.publish(&Announcement::Revoked(key, when)).await
+                let announcement = Announcement::Revoked(key, when);
+                self.link.publish(&announcement.to_string()).await
             }
             PendingRevocation::AppSession => {
                 let name = names::record(RecordKind::AppSession, key);

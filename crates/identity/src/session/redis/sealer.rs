@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::connection::StoreError;
-use crate::session::keys::{KeyRing, Purpose};
+use crate::{
+    ops::redis::StoreError,
+    session::keys::{KeyRing, Purpose},
+};
 
 /// Encrypts and authenticates values with the configured keys.
 pub(super) struct Sealer(Arc<KeyRing>);

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use redis::cmd;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{
-    connection::{Link, StoreError},
-    names,
-    sealer::Sealer,
+use super::{names, sealer::Sealer};
+use crate::{
+    ops::redis::{Link, StoreError},
+    session::cookie::RecordKey,
 };
-use crate::session::cookie::RecordKey;
 
 /// A ticket expires after this long, in milliseconds.
 const TICKET_TTL: u64 = 30_000;

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use redis::cmd;
 
 use super::{
-    connection::{Link, StoreError},
     names::{self, RecordKind},
     scripts::{GRACE, Scripts},
 };
 use crate::{
     model::clock::millis,
+    ops::redis::{Link, StoreError},
     session::{cookie::RecordKey, record::SignIn, revocation_log::RevocationLog},
 };
 

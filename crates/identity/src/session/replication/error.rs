@@ -1,6 +1,6 @@
 //! Errors of replication.
 
-use crate::session::redis::connection::StoreError;
+use crate::ops::redis::StoreError;
 
 /// Redis cannot be reached, so its content is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,11 @@ use crate::{
         clock::Moment,
         lookup_limit::{LookupLimit, LookupPermit, Quota},
     },
+    ops::redis::StoreError,
     session::{
         cookie::RecordKey,
         record::{AppSessionId, RestoredSignIn, SignIn, SignInUpdate},
-        redis::{Redis, connection::StoreError, names::RecordKind, records::ReplicatedSignIn},
+        redis::{Redis, names::RecordKind, records::ReplicatedSignIn},
         remaining::Remaining,
         store::SessionStore,
     },

@@ -6,11 +6,9 @@ use std::{collections::HashSet, sync::Arc};
 use super::{error::StoreUnavailable, loader::SessionLoader};
 use crate::{
     model::app::AppId,
+    ops::redis::StoreError,
     session::{
-        redis::{Redis, connection::StoreError},
-        revocation_log::DeferredLogout,
-        revoker::Revoker,
-        store::SessionStore,
+        redis::Redis, revocation_log::DeferredLogout, revoker::Revoker, store::SessionStore,
     },
 };
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::{loader::SessionLoader, writer::SessionWriter};
-use crate::session::{
-    record::SignIn,
-    redis::{Redis, RefreshLock, connection::StoreError},
-    store::SessionStore,
+use crate::{
+    ops::redis::StoreError,
+    session::{
+        record::SignIn,
+        redis::{Redis, RefreshLock},
+        store::SessionStore,
+    },
 };
 
 /// The result of an attempt to take the refresh lock of a sign-in.

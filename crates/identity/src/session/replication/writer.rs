@@ -3,16 +3,18 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use super::loader::SessionLoader;
-use crate::session::{
-    record::{AppSession, SignIn},
-    redis::{
-        Redis,
-        announcement::Announcement,
-        connection::StoreError,
-        names::RecordKind,
-        records::{SavedSignIn, StoredState},
+use crate::{
+    ops::redis::StoreError,
+    session::{
+        record::{AppSession, SignIn},
+        redis::{
+            Redis,
+            announcement::Announcement,
+            names::RecordKind,
+            records::{SavedSignIn, StoredState},
+        },
+        store::SessionStore,
     },
-    store::SessionStore,
 };
 
 /// Writes records to Redis, and applies the replies to memory.
@@ -76,7 +78,7 @@ impl SessionWriter {
     pub(super) async fn save_changed(&self, sign_in: &Arc<SignIn>) {
         self.save(sign_in).await;
         let changed = Announcement::Changed(sign_in.key());
-        let _ = self.redis.link.publish(&changed).await;
+        let _ = self.redis.link.publish(&changed.to_string()).await;
     }
 
     /// Exchanges the idle deadline of a sign-in with Redis, or writes the sign-in if Redis does not

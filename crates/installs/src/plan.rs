@@ -1,0 +1,157 @@
+//! The next step of one installation.
+//!
+//! The controller observes, asks for the step, does it, and observes again: a crash between two
+//! steps loses nothing. Deletion comes before all else, then what stands in the way, then the
+//! repair of a stuck release, then the normal path.
+
+mod deletion;
+mod observed;
+mod step;
+
+pub use observed::{Downloaded, NamespaceState, ObservedInstallation, RetryTimes, TargetState};
+pub use step::{Hold, Step};
+
+use k8s_openapi::jiff::SignedDuration;
+use ludgate_cluster::crd::definition::ApplicationVersion;
+
+use crate::{
+    applied_digest::InputDigest,
+    conditions, interval,
+    release::latest,
+    release_name::check_owner,
+    retry::{self, RetryGate},
+    stuck,
+    validation::installation::validate_stored,
+    values, withdrawal,
+};
+
+/// Pause while a target has no node.
+const NO_NODES: SignedDuration = SignedDuration::from_secs(10);
+
+/// The next step.
+pub fn next_step(observed: &ObservedInstallation<'_>) -> Step {
+    let metadata = &observed.installation.metadata;
+    if observed.target == TargetState::Paused {
+        return Step::Hold(Hold::Paused);
+    }
+    if metadata.deletion_timestamp.is_some() {
+        return deletion::next_step(observed);
+    }
+    if observed.target == TargetState::NoNodes {
+        let until = observed.now.checked_add(NO_NODES);
+        return Step::Wait(until.ok());
+    }
+    if !observed.has_finalizer() {
+        return Step::AddFinalizer;
+    }
+    if observed.operation.own.is_some() {
+        return Step::Wait(None);
+    }
+    let version = match find_version(observed) {
+        Ok(version) => version,
+        Err(step) => return step,
+    };
+    let definition = observed.definition.map(|definition| &definition.spec);
+    let errors = validate_stored(&observed.installation.spec, definition);
+    if !errors.is_empty() {
+        return Step::Hold(Hold::Invalid(errors));
+    }
+    let annotations = observed
+        .definition
+        .and_then(|it| it.metadata.annotations.as_ref());
+    if let Some(wanted) = interval::wanted_interval(annotations, &observed.installation.spec) {
+        return Step::SetInterval(wanted.to_owned());
+    }
+    match check_release(observed) {
+        Some(step) => step,
+        None => apply(observed, version),
+    }
+}
+
+/// The version to install, or the step without one.
+fn find_version<'a>(observed: &ObservedInstallation<'a>) -> Result<&'a ApplicationVersion, Step> {
+    let found = withdrawal::find_version(observed.installation, observed.definition);
+    found.map_err(|reason| {
+        if !withdrawal::was_installed(observed.installation) {
+            Step::Hold(Hold::NotFound(reason))
+        } else if withdrawal::ends_installation(observed.definition) {
+            Step::DeleteInstallation(reason)
+        } else {
+            Step::Hold(Hold::Withdrawn(reason))
+        }
+    })
+}
+
+/// What the release needs before it can be upgraded; `None`: nothing.
+fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
+    // Without its history a release may be stuck or foreign.
+    let Some(history) = observed.history else {
+        return Some(Step::Wait(None));
+    };
+    let options = observed.options();
+    let running = observed
+        .operation
+        .running_until(options.timeout, observed.now);
+    if running.is_some() {
+        return Some(Step::Wait(running));
+    }
+    let latest = latest(history);
+    if let Err(taken) = check_owner(latest, observed.uid(), observed.recorded_release()) {
+        return Some(Step::Hold(Hold::NameTaken(taken)));
+    }
+    let action = stuck::repair(history);
+    if observed.may_be_stuck(action) {
+        return Some(match observed.retry.repair {
+            Some(until) if until > observed.now => Step::Wait(Some(until)),
+            Some(_) | None => Step::Repair(action),
+        });
+    }
+    let generation = observed.generation();
+    let status = observed.status();
+    let ready = status.and_then(|status| status.conditions.get(conditions::READY));
+    let failures = status.map_or(0, |status| status.failures);
+    let release = latest.map(|latest| latest.status);
+    match retry::gate(failures, options.atomic, ready, generation, release) {
+        RetryGate::Reset => Some(Step::ResetFailures),
+        RetryGate::Open | RetryGate::Limited => None,
+    }
+}
+
+/// The normal path: download, namespace, upgrade.
+fn apply(observed: &ObservedInstallation<'_>, version: &ApplicationVersion) -> Step {
+    let spec = &observed.installation.spec;
+    // Values that cannot be read are errors that were reported before.
+    let values = values::installation_values(spec).unwrap_or_default();
+    let inputs = InputDigest::new(version, &values, observed.options());
+    let applied = observed.applied();
+    let is_deployed = observed.is_deployed();
+    if let Some(downloaded) = observed.downloaded.filter(|it| it.inputs == inputs) {
+        let wanted = inputs.with_chart(&downloaded.chart);
+        let is_same = applied.is_some_and(|applied| applied.applies_same(&wanted));
+        if is_same && is_deployed && !observed.is_interval_due {
+            return match observed.is_ready() && observed.has_applied(&wanted) {
+                true => Step::Nothing,
+                false => Step::RecordApplied(wanted),
+            };
+        }
+        return match observed.namespace.step(observed.creates_namespace()) {
+            Some(step) => step,
+            None => Step::Upgrade(wanted),
+        };
+    }
+    let is_settled = observed.is_ready()
+        && is_deployed
+        && !observed.is_interval_due
+        && applied.is_some_and(|applied| applied.has_inputs(&inputs));
+    if is_settled {
+        return Step::Nothing;
+    }
+    // A changed spec is tried at once.
+    match observed.retry.apply {
+        Some(until) if until > observed.now && !observed.is_changed() => Step::Wait(Some(until)),
+        Some(_) | None => Step::Download(inputs),
+    }
+}
+
+#[cfg(test)]
+mod tests;

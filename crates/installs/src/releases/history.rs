@@ -1,0 +1,43 @@
+//! The revisions of one release, with their bodies: descriptions, times and charts.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, api::ListParams};
+use ludgate_cluster::deadline::{ApiCallError, with_deadline};
+
+use super::secret::{SELECTOR, decode_or_labels};
+use crate::release::Release;
+
+/// Deadline of a call.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Secrets of one answer. Each has up to a MiB.
+const PAGE: u32 = 10;
+
+/// Reads the revisions of a release from the cluster, oldest first. One whose body cannot be read
+/// has the name, number and state of its labels, and nothing else.
+///
+/// # Errors
+/// See [`ApiCallError`].
+pub async fn fetch_history(
+    client: &Client,
+    namespace: &str,
+    release: &str,
+) -> Result<Vec<Release>, ApiCallError> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let selected = ListParams::default()
+        .labels(&format!("{SELECTOR},name={release}"))
+        .limit(PAGE);
+    let mut history = Vec::new();
+    let mut page = selected.clone();
+    loop {
+        let list = with_deadline(DEADLINE, api.list(&page)).await?;
+        history.extend(list.items.iter().filter_map(decode_or_labels));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = selected.clone().continue_token(&token),
+            None => break,
+        }
+    }
+    history.sort_by_key(|release| release.revision);
+    Ok(history)
+}

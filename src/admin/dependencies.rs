@@ -1,0 +1,114 @@
+//! What the gateway depends on, on the verbose readiness probe. None of it affects readiness: a
+//! gateway still serves what does not need it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    gateway::Gateway,
+    ops::{
+        admin::AdminServer,
+        dependency::DependencyStatus::{self, Degraded, Fine},
+    },
+};
+
+/// Without a response of the Kubernetes API for this long, in seconds, changes are late. A watch
+/// that has no changes responds when it is reopened, after `kubernetes.watch`.
+const MAX_AGE: f64 = 180.0;
+
+/// Adds the dependencies.
+pub(super) fn add(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
+    let line = |read: fn(&Gateway) -> Option<DependencyStatus>| {
+        let gateway = gateway.clone();
+        move || read(&gateway)
+    };
+    server
+        .dependency("identity provider", line(provider))
+        .dependency("session store", line(session_store))
+        .dependency("catalogue", line(catalogue))
+        .dependency("upstreams", line(upstreams))
+}
+
+fn provider(gateway: &Gateway) -> Option<DependencyStatus> {
+    Some(match &gateway.oidc {
+        None => Fine("not configured".to_owned()),
+        Some(oidc) if oidc.is_ready() => Fine("known".to_owned()),
+        Some(_) => Degraded(
+            "not known yet; people cannot sign in; public apps and existing sessions work"
+                .to_owned(),
+        ),
+    })
+}
+
+fn session_store(gateway: &Gateway) -> Option<DependencyStatus> {
+    let replication = &gateway.sessions.replication;
+    replication.is_enabled().then(|| {
+        if replication.is_connected() {
+            Fine("connected".to_owned())
+        } else {
+            Degraded(
+                "not connected; sessions that are not in the memory of this process get 503"
+                    .to_owned(),
+            )
+        }
+    })
+}
+
+fn catalogue(gateway: &Gateway) -> Option<DependencyStatus> {
+    let catalog = &gateway.catalog;
+    let age = catalog.metrics().age.get();
+    Some(if !catalog.load().is_complete() {
+        Degraded("not listed yet; apps that are not known get 503".to_owned())
+    } else if age > MAX_AGE {
+        Degraded(format!(
+            "no response for {age:.0} s; apps are served as they were last known, and changes of \
+             them and their access rules do not take effect"
+        ))
+    } else {
+        Fine("current".to_owned())
+    })
+}
+
+fn upstreams(gateway: &Gateway) -> Option<DependencyStatus> {
+    let snapshot = gateway.catalog.load();
+    // An app with a path and a host is there twice.
+    let failing: BTreeSet<&str> = snapshot
+        .published()
+        .filter(|app| app.upstream_health.is_failing())
+        .map(|app| app.id().as_str())
+        .collect();
+    Some(failing_apps(failing.len()))
+}
+
+/// Without names: this probe needs no token, and ids of apps may name people.
+fn failing_apps(count: usize) -> DependencyStatus {
+    let verb = match count {
+        0 => return Fine("no app fails".to_owned()),
+        1 => "app fails",
+        _ => "apps fail",
+    };
+    Degraded(format!(
+        "{count} {verb}, see /apps; their requests get 502 or 504"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_apps_are_counted() {
+        for (failing, wanted) in [
+            (0, "no app fails"),
+            (
+                1,
+                "degraded: 1 app fails, see /apps; their requests get 502 or 504",
+            ),
+            (
+                6,
+                "degraded: 6 apps fail, see /apps; their requests get 502 or 504",
+            ),
+        ] {
+            assert_eq!(failing_apps(failing).text(), wanted);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Opens a connection to an app, as a gateway would, and sends no request on it.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
+
+use tokio::runtime::{Builder, LocalOptions};
+
+use crate::{
+    forward::{
+        ForwardSettings,
+        metrics::ForwardMetrics,
+        pool::{Pool, PoolKey},
+    },
+    model::{app::App, concurrency_limit::Holder},
+    ops::{metrics::Registry, request_metrics::DeadlineMetrics},
+};
+
+/// The result of a connection attempt.
+pub(super) struct Attempt {
+    pub(super) is_connected: bool,
+    /// A line for the explanation.
+    pub(super) text: String,
+}
+
+/// Connects within the deadline of the settings.
+///
+/// # Errors
+/// The runtime cannot start.
+pub(super) fn connect(app: &Arc<App>, settings: ForwardSettings) -> anyhow::Result<Attempt> {
+    // The forwarder spawns tasks that stay on its thread.
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?;
+    Ok(runtime.block_on(attempt(app, settings)))
+}
+
+async fn attempt(app: &Arc<App>, settings: ForwardSettings) -> Attempt {
+    let metrics = ForwardMetrics::register(&Registry::new(), DeadlineMetrics::default());
+    let pool = Pool::new(settings, Arc::new(metrics));
+    let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let key = PoolKey {
+        pod: 0,
+        client: app.spec.proxy_protocol.then_some(client),
+    };
+    let upstream = &app.spec.upstream;
+    let started = Instant::now();
+    match pool.connect(app, key, Holder::Unknown).await {
+        Ok(_) => {
+            let elapsed = started.elapsed().as_millis();
+            Attempt {
+                is_connected: true,
+                text: format!("connect   {upstream} accepts connections ({elapsed} ms)\n"),
+            }
+        }
+        Err(fault) => {
+            let outcome = fault.reason();
+            let cause = app.upstream_health.cause(outcome);
+            let cause = cause.map_or_else(|| fault.to_string(), |cause| cause.to_string());
+            // On one line, whatever the app has sent.
+            let cause = cause.escape_debug();
+            Attempt {
+                is_connected: false,
+                text: format!("connect   {upstream}: {outcome}: {cause}\n"),
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The tables `[[apps]]`: one for each upstream.
+
+use super::{
+    access::{AccessDraft, closed},
+    draft::{self, DraftTable, list, quoted},
+    given::GivenOptions,
+    report::ImportOutcome::{Default as Same, Mapped, NotSupported},
+    routes::{Methods, OpenRoutes},
+    upstream::UpstreamDraft,
+    value::duration_text,
+};
+use crate::{
+    model::{access::compound::WrittenRule, app::AppId},
+    route::host::is_reserved,
+};
+
+/// Longest id that is made from a path.
+const MAX_ID: usize = 40;
+/// Headers that identify a person, and the names of their claims in oauth2-proxy.
+const IDENTITY_HEADERS: [&str; 4] = [
+    "x-forwarded-user=user",
+    "x-forwarded-email=email",
+    "x-forwarded-preferred-username=preferred_username",
+    "x-forwarded-groups=groups",
+];
+
+/// What all apps have.
+pub(crate) struct AppDefaults<'d> {
+    /// The access rule.
+    pub(crate) access: &'d AccessDraft,
+    /// Paths that need no sign-in.
+    pub(crate) routes: &'d OpenRoutes,
+    /// The host of the site, to name the first app.
+    pub(crate) host: Option<&'d str>,
+}
+
+/// A rule for paths.
+struct PathDraft {
+    prefix: String,
+    methods: Methods,
+    access: WrittenRule,
+}
+
+/// The tables.
+pub(crate) fn apps(
+    options: &GivenOptions,
+    upstreams: &[UpstreamDraft],
+    defaults: &AppDefaults<'_>,
+) -> Vec<DraftTable> {
+    let identity_headers = identity_headers(options);
+    let preflight = options.switch("skip_auth_preflight") == Some(true);
+    answer_switches(options, preflight);
+    let mut ids: Vec<String> = Vec::new();
+    let mut tables = Vec::new();
+    for upstream in upstreams {
+        let address = match &upstream.address {
+            Ok(address) => address,
+            Err(reason) => {
+                upstream.answer(options, Err(*reason));
+                continue;
+            }
+        };
+        let id = free_id(upstream, defaults.host, &ids);
+        ids.push(id.clone());
+        upstream.answer(options, Ok(id.as_str()));
+        let mut table = DraftTable::new("[[apps]]");
+        table.set("id", quoted(&id));
+        table.set("upstream", quoted(address));
+        access(&mut table, upstream, defaults);
+        table.comment("The app gets the paths that it got from oauth2-proxy.");
+        table.set("strip_prefix", "true");
+        if upstream.passes_host == Some(false) {
+            table.set("rewrite_host", "true");
+        }
+        if !identity_headers {
+            table.set("identity_headers", "false");
+        }
+        if preflight {
+            table.set("cors_preflight", "true");
+        }
+        if let Some(timeout) = upstream.timeout.filter(|timeout| *timeout > 0) {
+            table.set("timeout", quoted(&duration_text(timeout)));
+        }
+        paths(&mut table, upstream, upstreams, defaults);
+        tables.push(table);
+    }
+    if tables.is_empty() {
+        options.miss("apps: no upstream that Ludgate could forward to");
+    }
+    tables
+}
+
+/// The app's own rule. Outside of the upstream's route no path was served.
+fn access(table: &mut DraftTable, upstream: &UpstreamDraft, defaults: &AppDefaults<'_>) {
+    if upstream.route.is_empty() {
+        if let Some(comment) = defaults.access.comment {
+            table.comment(comment);
+        }
+        table.set("access", draft::rule(&defaults.access.rule));
+    } else {
+        table.comment("Only the paths below have been served. This rule admits no one.");
+        table.set("access", draft::rule(&closed()));
+    }
+}
+
+/// The rules for paths of an app.
+fn paths(
+    table: &mut DraftTable,
+    upstream: &UpstreamDraft,
+    all: &[UpstreamDraft],
+    defaults: &AppDefaults<'_>,
+) {
+    let mut rules = open_paths(upstream, all, defaults.routes);
+    let is_open = |prefix: &str, rules: &[PathDraft]| {
+        let mut rules = rules.iter();
+        rules.any(|rule| rule.prefix == prefix && rule.methods.is_empty())
+    };
+    let others = all.iter().map(|other| &other.route);
+    let mut shadowed: Vec<&String> = others
+        .filter(|route| is_below(route, &upstream.route) && **route != upstream.route)
+        .collect();
+    shadowed.sort();
+    shadowed.dedup();
+    let own = Some(&upstream.route).filter(|route| !route.is_empty());
+    let own = own.map(|route| (route, defaults.access.rule.clone()));
+    // Another upstream had these paths.
+    let shadowed = shadowed.into_iter().map(|route| (route, closed()));
+    for (prefix, access) in own.into_iter().chain(shadowed) {
+        if !is_open(prefix, &rules) {
+            rules.push(PathDraft {
+                prefix: prefix.clone(),
+                methods: Methods::new(),
+                access,
+            });
+        }
+    }
+    for rule in rules {
+        table.start("[[apps.paths]]");
+        if rule.access == defaults.access.rule
+            && let Some(comment) = defaults.access.comment
+        {
+            table.comment(comment);
+        }
+        table.set("prefix", quoted(&rule.prefix));
+        if !rule.methods.is_empty() {
+            table.set("methods", list(&rule.methods));
+        }
+        table.set("access", draft::rule(&rule.access));
+    }
+    for (prefix, methods) in &defaults.routes.suggestions {
+        if serves(upstream, all, prefix) {
+            suggest(table, prefix, methods);
+        }
+    }
+}
+
+/// A rule that a reader may want, as a comment.
+fn suggest(table: &mut DraftTable, prefix: &str, methods: &Methods) {
+    table.comment("Not in effect: it would open this path and all paths below it to everyone.");
+    let mut lines = vec![
+        "[[apps.paths]]".to_owned(),
+        format!("prefix = {}", quoted(prefix)),
+    ];
+    if !methods.is_empty() {
+        lines.push(format!("methods = {}", list(methods)));
+    }
+    lines.push("access = \"public\"".to_owned());
+    table.suggest(&lines);
+}
+
+/// The paths of an upstream that need no sign-in.
+fn open_paths(
+    upstream: &UpstreamDraft,
+    all: &[UpstreamDraft],
+    routes: &OpenRoutes,
+) -> Vec<PathDraft> {
+    let mut found: Vec<PathDraft> = Vec::new();
+    for (prefix, methods) in &routes.rules {
+        let prefix = if serves(upstream, all, prefix) {
+            prefix
+        } else if is_below(&upstream.route, prefix) && !upstream.route.is_empty() {
+            // The whole upstream is below the prefix.
+            &upstream.route
+        } else {
+            continue;
+        };
+        let is_known = |rule: &PathDraft| rule.prefix == *prefix;
+        if found.iter().any(is_known) {
+            continue;
+        }
+        found.push(PathDraft {
+            prefix: prefix.clone(),
+            methods: methods.clone(),
+            access: WrittenRule::Clause("public".to_owned()),
+        });
+    }
+    found
+}
+
+/// Whether requests of a path go to this upstream: it has the longest route.
+fn serves(upstream: &UpstreamDraft, all: &[UpstreamDraft], path: &str) -> bool {
+    let routes = all.iter().map(|other| other.route.as_str());
+    let longest = routes
+        .filter(|route| is_below(path, route))
+        .max_by_key(|route| route.len());
+    longest == Some(upstream.route.as_str())
+}
+
+/// Whether a path is another one, or below it. Both are plain; `/` is the same as empty.
+fn is_below(path: &str, other: &str) -> bool {
+    let other = other.trim_end_matches('/');
+    path.strip_prefix(other)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// An id that no app has yet.
+fn free_id(upstream: &UpstreamDraft, host: Option<&str>, taken: &[String]) -> String {
+    let first_label = host.and_then(|host| host.split('.').next());
+    let is_named = |host: &&str| host.starts_with(|c: char| c.is_ascii_alphabetic());
+    let source = match (&upstream.id, upstream.route.as_str()) {
+        (Some(id), _) => id.as_str(),
+        (None, "") => first_label.filter(is_named).unwrap_or("app"),
+        (None, route) => route,
+    };
+    let mut id = String::new();
+    for c in source.chars().take(MAX_ID) {
+        match c.is_ascii_alphanumeric() {
+            true => id.push(c.to_ascii_lowercase()),
+            false if id.ends_with('-') => {}
+            false => id.push('-'),
+        }
+    }
+    let id = id.trim_matches('-');
+    let is_usable = AppId::new(id).is_some() && !is_reserved(id);
+    let id = if is_usable { id } else { "app" };
+    let numbered = (2..).map(|number| format!("{id}-{number}"));
+    let mut candidates = std::iter::once(id.to_owned()).chain(numbered);
+    let is_free = |id: &String| !taken.contains(id);
+    candidates.find(is_free).unwrap_or_else(|| id.to_owned())
+}
+
+/// Whether apps get identity headers.
+fn identity_headers(options: &GivenOptions) -> bool {
+    if options.has_any("upstreamConfig.") || options.has_any("injectRequestHeaders") {
+        return injected_headers(options);
+    }
+    let switches = ["pass_user_headers", "pass_basic_auth"];
+    // One of them is enough for oauth2-proxy.
+    let is_on = switches
+        .iter()
+        .any(|option| options.switch(option).unwrap_or(true));
+    for option in switches {
+        match is_on {
+            true => options.answer(option, Same, "apps get identity headers"),
+            false => options.mapped(option, "apps.identity_headers"),
+        }
+    }
+    is_on
+}
+
+/// The headers of the alpha configuration.
+fn injected_headers(options: &GivenOptions) -> bool {
+    let mut has_identity = false;
+    for (number, given) in options.each("injectRequestHeaders[]") {
+        let written = given.value.text().unwrap_or_default();
+        if IDENTITY_HEADERS.contains(&written.to_ascii_lowercase().as_str()) {
+            has_identity = true;
+            options.answer_at(number, Mapped, "apps.identity_headers");
+        } else {
+            let name = written.split('=').next().unwrap_or_default();
+            let what = format!(
+                "{name}: apps get X-Forwarded-User, -Email, -Preferred-Username and -Groups alone"
+            );
+            options.answer_at(number, NotSupported, what);
+        }
+    }
+    has_identity
+}
+
+/// Answers the options that are the same for all apps.
+fn answer_switches(options: &GivenOptions, preflight: bool) {
+    match preflight {
+        true => options.mapped(
+            "skip_auth_preflight",
+            "apps.cors_preflight, for preflights and not for every OPTIONS",
+        ),
+        false => options.answer("skip_auth_preflight", Same, ""),
+    }
+    match options.switch("pass_host_header") {
+        Some(false) => options.mapped("pass_host_header", "apps.rewrite_host"),
+        Some(true) | None => options.answer("pass_host_header", Same, ""),
+    }
+    match options.milliseconds("upstream_timeout") {
+        Some(0) => {
+            let what = "a response has limits.response_head, 60 seconds, to begin";
+            options.not_supported("upstream_timeout", what);
+        }
+        Some(_) | None => options.mapped("upstream_timeout", "apps.timeout"),
+    }
+    let what = "people sign in at the provider alone; give these people accounts there";
+    options.not_supported("htpasswd_file", what);
+}

@@ -1,0 +1,350 @@
+//! Keys of the labs.
+
+use super::key::{Key, Kind, Section, key};
+
+/// The labs.
+pub const SECTION: Section = Section {
+    name: "labs",
+    purpose: "The lab controller that `ludgate labs` serves, with [site], [kubernetes] and, for OIDC tokens, [identity]. Its objects, leases and Secrets are in the first namespace of [kubernetes].",
+    is_optional: true,
+};
+
+/// Who may do what.
+pub const SCOPES: Section = Section {
+    name: "labs.scopes",
+    purpose: "Who may do what: lists of rules, of which one must hold. Rules are user (each named caller), name:NAME, group:GROUP, claim:CLAIM=VALUE, and proxy (each request of labs.trusted_peers, since the proxy has checked the scope).",
+    is_optional: true,
+};
+
+/// Claims.
+pub const CLAIMS: Section = Section {
+    name: "labs.claims",
+    purpose: "Which claims describe a person, in tokens and in the answer of labs.user_info. Each is a name, or a JSON pointer when it begins with a slash.",
+    is_optional: true,
+};
+
+/// The gateway's assertions.
+pub const ASSERTION: Section = Section {
+    name: "labs.assertion",
+    purpose: "Identities that the gateway signs as JWTs, in X-Ludgate-Assertion: in its configuration, the app that is this service has assertion switched on.",
+    is_optional: true,
+};
+
+/// Labs in the gateway.
+pub const GATEWAY: Section = Section {
+    name: "labs.gateway",
+    purpose: "The labs that the gateway serves, each to its owner alone. Needs [kubernetes], [identity], and the rights in config/rbac/gateway-labs.yaml.",
+    is_optional: true,
+};
+
+/// The keys, in print order.
+pub const KEYS: &[Key] = &[
+    key(
+        "labs",
+        "address",
+        Kind::Text,
+        "\"127.0.0.1:8083\"",
+        "\"127.0.0.1:8083\"",
+        "Address and port of the listener. It speaks HTTP without TLS.",
+    ),
+    key(
+        "labs",
+        "config",
+        Kind::Text,
+        "",
+        "\"labs.yaml\"",
+        "The file with the labs, their images and sizes, in the YAML form of Nublado's controller. Required.",
+    ),
+    key(
+        "labs",
+        "dialect",
+        Kind::Text,
+        "\"sqr-066\"",
+        "\"nublado\"",
+        "The form of the API, of names and of events: `sqr-066` is the design document, `nublado` what its hubs speak.",
+    ),
+    key(
+        "labs",
+        "url",
+        Kind::Text,
+        "site.url",
+        "\"https://hub.example.com\"",
+        "The origin at which hubs reach the API, in front of the path prefix of the YAML file.",
+    ),
+    key(
+        "labs",
+        "lease",
+        Kind::Text,
+        "\"ludgate-labs\"",
+        "\"ludgate-labs\"",
+        "Name of the Lease that elects one of several replicas: for all operations, or with labs.store for what is done once.",
+    ),
+    key(
+        "labs",
+        "store",
+        Kind::Text,
+        "\"memory\"",
+        "\"redis://127.0.0.1:6379\"",
+        "Where replicas share starts and deletions: \"memory\", so that one replica has them all, or a Redis (7 or later), so that each replica takes requests: redis://[user:password@]host[:port][/database], rediss:// with TLS, redis+unix:///path. Requirements: docs/labs.md.",
+    ),
+    key(
+        "labs",
+        "store_file",
+        Kind::Text,
+        "",
+        "\"lab-store\"",
+        "File with the address of the store, if it contains a password.",
+    ),
+    key(
+        "labs",
+        "store_ca",
+        Kind::Text,
+        "",
+        "\"lab-store-ca.crt\"",
+        "PEM file of the CA behind the store's certificate. Absent: the system's CAs.",
+    ),
+    key(
+        "labs",
+        "keys_file",
+        Kind::Text,
+        "",
+        "\"lab-keys\"",
+        "File with base64 keys of at least 32 bytes, one per line, that seal what the store holds. The first encrypts; all decrypt. Required with a store.",
+    ),
+    key(
+        "labs",
+        "operations",
+        Kind::Number,
+        "50",
+        "50",
+        "Calls to the API server at one time, of all starts and deletions; further ones wait.",
+    ),
+    key(
+        "labs",
+        "helper_image",
+        Kind::Text,
+        "",
+        "\"registry.example.com/labs/helper:1.0\"",
+        "Image with the programs that prepare homes before a lab starts, as Nublado's controller image has them. Absent: labs start without them.",
+    ),
+    key(
+        "labs",
+        "trusted_peers",
+        Kind::Texts,
+        "[]",
+        "[\"10.1.2.0/24\"]",
+        "Networks of proxies whose user_header, token_header and groups_header are believed. From other peers these headers are refused.",
+    ),
+    key(
+        "labs",
+        "user_header",
+        Kind::Text,
+        "\"X-Auth-Request-User\"",
+        "\"X-Auth-Request-User\"",
+        "The header in which a trusted proxy names the person.",
+    ),
+    key(
+        "labs",
+        "token_header",
+        Kind::Text,
+        "\"X-Auth-Request-Token\"",
+        "\"X-Auth-Request-Token\"",
+        "The header in which a trusted proxy sends the person's token, with which the lab acts.",
+    ),
+    key(
+        "labs",
+        "groups_header",
+        Kind::Text,
+        "\"X-Auth-Request-Groups\"",
+        "\"X-Auth-Request-Groups\"",
+        "The header in which a trusted proxy lists the person's groups, separated by commas.",
+    ),
+    key(
+        "labs",
+        "user_info",
+        Kind::Text,
+        "",
+        "\"https://hub.example.com/auth/api/v1/user-info\"",
+        "A URL that describes the owner of a token: UID, GID, groups with ids, quota. Asked for a token whose claims lack UID and GID, and then not again for five minutes.",
+    ),
+    key(
+        "labs",
+        "ca",
+        Kind::Text,
+        "",
+        "\"ca.crt\"",
+        "The PEM file of the CA behind user_info and assertion.jwks. Absent: the system's.",
+    ),
+    key(
+        "labs",
+        "scopes",
+        Kind::Table,
+        "",
+        "{ notebook = [\"user\"], hub = [\"claim:/realm_access/roles=lab-hub\"] }",
+        "Who may do what. Absent: each person may start a lab, and no caller is a hub.",
+    ),
+    key(
+        "labs",
+        "claims",
+        Kind::Table,
+        "",
+        "{ uid = \"uidNumber\", gid = \"gidNumber\" }",
+        "Which claims describe a person.",
+    ),
+    key(
+        "labs",
+        "assertion",
+        Kind::Table,
+        "",
+        "{ jwks = \"https://hub.example.com/.ludgate/jwks.json\", audience = \"labs\" }",
+        "Accept signed identities. Absent: their header is ignored.",
+    ),
+    key(
+        "labs",
+        "gateway",
+        Kind::Table,
+        "",
+        "{ prefix = \"/nb/user\", namespace_prefix = \"nublado\" }",
+        "The gateway serves labs. Absent: people reach labs by the hub's proxy only.",
+    ),
+    key(
+        "labs",
+        "proxy_pod_labels",
+        Kind::Texts,
+        "[\"app.kubernetes.io/name=ludgate\"]",
+        "[\"app.kubernetes.io/name=ludgate\"]",
+        "Labels of the pods that the NetworkPolicies let in to every lab, besides the hub's: the gateway's, in the namespaces of proxy_namespace_labels. One entry can have several labels, separated by commas. The default applies only with labs.gateway.",
+    ),
+    key(
+        "labs",
+        "proxy_namespace_labels",
+        Kind::Texts,
+        "",
+        "[\"kubernetes.io/metadata.name=hub\"]",
+        "Labels of the namespaces with such pods. One entry can have several labels, separated by commas. Absent: the first namespace of [kubernetes].",
+    ),
+];
+
+/// The keys of tables inside of `[labs]`.
+pub const INNER_KEYS: &[Key] = &[
+    key(
+        "labs.scopes",
+        "notebook",
+        Kind::Texts,
+        "[\"user\"]",
+        "[\"group:science\"]",
+        "Who may start a lab and follow it (exec:notebook).",
+    ),
+    key(
+        "labs.scopes",
+        "hub",
+        Kind::Texts,
+        "[]",
+        "[\"claim:/realm_access/roles=lab-hub\"]",
+        "Who is a hub, and may list, read and delete all labs (admin:jupyterlab). Not by the azp of a client with which people sign in: their tokens have it too.",
+    ),
+    key(
+        "labs.scopes",
+        "admin",
+        Kind::Texts,
+        "[]",
+        "[\"group:admins\"]",
+        "In the dialect of Nublado: who may read images and prepulls, see and delete file servers, and start the privileged pod of file systems (exec:admin).",
+    ),
+    key(
+        "labs.claims",
+        "username",
+        Kind::Text,
+        "\"preferred_username\"",
+        "\"preferred_username\"",
+        "The name for sign-in. People must not be able to change it at the provider, since a person with a name gets its lab. Else use `sub`.",
+    ),
+    key(
+        "labs.claims",
+        "name",
+        Kind::Text,
+        "\"name\"",
+        "\"name\"",
+        "The name for people.",
+    ),
+    key(
+        "labs.claims",
+        "uid",
+        Kind::Text,
+        "\"uid\"",
+        "\"uidNumber\"",
+        "The UID, a number above zero.",
+    ),
+    key(
+        "labs.claims",
+        "gid",
+        Kind::Text,
+        "\"gid\"",
+        "\"gidNumber\"",
+        "The GID of the primary group, a number above zero.",
+    ),
+    key(
+        "labs.claims",
+        "groups",
+        Kind::Text,
+        "\"groups\"",
+        "\"groups\"",
+        "The groups: names, or objects with `name` and `id`. Labs get those with an id.",
+    ),
+    key(
+        "labs.claims",
+        "quota",
+        Kind::Text,
+        "\"/quota/notebook\"",
+        "\"/quota/notebook\"",
+        "The quota: an object with `cpu` in cores, `memory` in GiB and `spawn`. Absent: no limit.",
+    ),
+    key(
+        "labs.assertion",
+        "jwks",
+        Kind::Text,
+        "",
+        "\"https://hub.example.com/.ludgate/jwks.json\"",
+        "Where the gateway publishes its keys. Required.",
+    ),
+    key(
+        "labs.assertion",
+        "issuer",
+        Kind::Text,
+        "site.url",
+        "\"https://hub.example.com\"",
+        "The `iss` claim.",
+    ),
+    key(
+        "labs.assertion",
+        "audience",
+        Kind::Text,
+        "\"labs\"",
+        "\"labs\"",
+        "The `aud` claim: the id under which the gateway has the labs as an app.",
+    ),
+    key(
+        "labs.gateway",
+        "prefix",
+        Kind::Text,
+        "\"/nb/user\"",
+        "\"/nb/user\"",
+        "Path of all labs: JUPYTERHUB_SERVICE_PREFIX without the username, which is the hub's base_url and `/user`. It may lie below the path of the hub's app, which then answers for labs that do not run.",
+    ),
+    key(
+        "labs.gateway",
+        "namespace_prefix",
+        Kind::Text,
+        "\"nublado\"",
+        "\"nublado\"",
+        "`lab.namespacePrefix` of the YAML file: the namespace of a lab is this, a hyphen, and the username.",
+    ),
+    key(
+        "labs.gateway",
+        "assertion",
+        Kind::Switch,
+        "false",
+        "false",
+        "Like apps.assertion, for all labs. The audience of a lab is `lab:` and the username.",
+    ),
+];

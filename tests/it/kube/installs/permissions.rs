@@ -1,0 +1,138 @@
+//! What the account of a namespace may not do, and where apps may not be.
+
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::support::{
+    installs::Installs,
+    kube_namespace::{kubectl, try_kubectl},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_the_whole_cluster_needs_a_grant() {
+    let installs = Installs::start().await;
+    let version = installs.version("1.0.0", "cluster-role", "0.1.0");
+    installs.definition(json!({ "versions": [version] })).await;
+    installs.installation("app-1", json!({})).await;
+    installs
+        .until_condition("app-1", "Ready", ("False", "NotPermitted"))
+        .await;
+    assert!(installs.config_map("beside").await.is_none());
+    assert!(installs.history("app-1").await.is_empty());
+}
+
+/// The message of `Ready`, when it is false with the reason `NotPermitted`.
+async fn refusal(installs: &Installs, name: &str) -> String {
+    let status = installs
+        .until_condition(name, "Ready", ("False", "NotPermitted"))
+        .await;
+    let message = status["conditions"]["Ready"]["message"].as_str();
+    message.unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_protected_namespace_gets_no_app() {
+    let installs = Installs::start().await;
+    installs.definition(json!({})).await;
+    // The installation is in the home namespace itself.
+    let home = installs.namespace().name.clone();
+    for (name, target) in [("app-1", "kube-system"), ("app-2", &*home)] {
+        let namespace = json!({ "name": target, "create": false });
+        installs
+            .installation(name, json!({ "namespace": namespace }))
+            .await;
+        let message = refusal(&installs, name).await;
+        assert!(message.contains(target), "{message}");
+    }
+    assert!(installs.commands().is_empty());
+    let account = ["get", "serviceaccount", "ludgate-installs"];
+    let found = [&["-n", home.as_str()], account.as_slice()].concat();
+    assert!(try_kubectl(&found, "").await.is_err(), "an account exists");
+    installs.delete("app-1").await;
+    installs.until_gone("app-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_existing_namespace_gets_no_app_that_it_does_not_permit() {
+    let installs = Installs::start().await;
+    installs.definition(json!({})).await;
+    installs.make_target("other").await;
+    let policy = json!({ "deletePolicy": "deleteNamespace" });
+    installs.installation("app-1", policy.clone()).await;
+    let message = refusal(&installs, "app-1").await;
+    assert!(message.contains("ludgate.dev/installs-from"), "{message}");
+    assert!(installs.commands().is_empty());
+    let target = installs.own("target");
+    let account = ["-n", &target, "get", "serviceaccount", "ludgate-installs"];
+    assert!(
+        try_kubectl(&account, "").await.is_err(),
+        "an account exists"
+    );
+    let before = installs.target_namespace().await.expect("a namespace");
+    assert!(!before.labels().contains_key("env"));
+
+    // A mark that a person wrote gives no right, neither to install nor to delete.
+    let uid = installs.get("app-1").await.and_then(|object| object.uid());
+    let mark = format!("ludgate.dev/created-for={}", uid.unwrap_or_default());
+    kubectl(&["annotate", "namespace", &target, &mark], "").await;
+    installs.delete("app-1").await;
+    installs.until_gone("app-1").await;
+    let after = installs.target_namespace().await.expect("a namespace");
+    assert!(after.metadata.deletion_timestamp.is_none());
+
+    // The administrator permits it, and takes that back.
+    installs.installation("app-2", policy).await;
+    refusal(&installs, "app-2").await;
+    let own = &installs.namespace().name;
+    let list = format!("ludgate.dev/installs-from=other {own}");
+    let annotate = ["annotate", "namespace", &target, &list, "--overwrite"];
+    kubectl(&annotate, "").await;
+    installs.until_ready("app-2").await;
+    let remove = "ludgate.dev/installs-from-";
+    kubectl(&["annotate", "namespace", &target, remove], "").await;
+    refusal(&installs, "app-2").await;
+    assert!(installs.data().await.is_some());
+    installs.delete("app-2").await;
+    installs.until_gone("app-2").await;
+    assert!(installs.data().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_namespace_needs_a_permitted_name() {
+    let installs = Installs::start().await;
+    installs.definition(json!({})).await;
+    // The name does not begin with the namespace of the installation.
+    let name = format!("x{}", installs.own("target"));
+    let namespace = json!({ "name": name, "create": true });
+    installs
+        .installation("app-1", json!({ "namespace": namespace }))
+        .await;
+    let message = refusal(&installs, "app-1").await;
+    assert!(message.contains("ludgate.dev/installs-from"), "{message}");
+    let found = try_kubectl(&["get", "namespace", &name], "").await;
+    assert!(found.is_err(), "it was created");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_node_nothing_is_installed_if_the_settings_say_so() {
+    let installs = Installs::with("wait_for_nodes = true\n").await;
+    let client = installs.namespace().client.clone();
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client);
+    let has_nodes = !nodes
+        .list(&Default::default())
+        .await
+        .expect("nodes")
+        .items
+        .is_empty();
+    installs.definition(json!({})).await;
+    installs.installation("app-1", json!({})).await;
+    if has_nodes {
+        // Another test, or the cluster of the tester, has nodes.
+        installs.until_ready("app-1").await;
+        return;
+    }
+    // The plan comes to the node before the finalizer.
+    let object = installs.get("app-1").await.expect("an object");
+    assert!(object.metadata.finalizers.is_none());
+    assert!(installs.commands().is_empty());
+}
