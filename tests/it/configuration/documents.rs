@@ -1,5 +1,5 @@
 //! Documents that a first installation begins with: their configurations are valid, and their
-//! commands of `ludgate` exist.
+//! commands of `ludgate` exist. And that of operators explains each reason of a decision.
 
 use std::{fs, path::Path};
 
@@ -16,6 +16,13 @@ use crate::support::documents::blocks;
 const README: &str = include_str!("../../../README.md");
 const INSTALL: &str = include_str!("../../../docs/install.md");
 const PROVIDERS: &str = include_str!("../../../docs/providers.md");
+const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+/// Where the reasons are written.
+const REASONS: [&str; 3] = [
+    include_str!("../../../src/decide/reason.rs"),
+    include_str!("../../../src/incoming/malformed.rs"),
+    include_str!("../../../src/authorize/outcome.rs"),
+];
 /// What each provider of the document must call.
 const CALLBACK: &str = "https://hub.example.com/oauth2/callback";
 
@@ -109,5 +116,24 @@ fn the_commands_for_a_first_installation_exist() {
     for command in commands {
         let parsed = Cli::try_parse_from(command.split_whitespace());
         assert!(parsed.is_ok(), "{command}: {:?}", parsed.err());
+    }
+}
+
+#[test]
+fn every_reason_of_a_decision_is_explained_to_operators() {
+    let (_, section) = OPERATIONS
+        .split_once("## Reasons of decisions")
+        .expect("a section");
+    let mut words = Vec::new();
+    for source in REASONS {
+        let arms = source.split(" => \"").skip(1);
+        let literals = arms.filter_map(|arm| Some(arm.split_once("\",\n")?.0));
+        // Sentences have capitals and blanks.
+        let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+        words.extend(literals.filter(|literal| literal.chars().all(is_word)));
+    }
+    assert!(words.len() > 50, "{words:?}");
+    for word in words {
+        assert!(section.contains(&format!("`{word}`")), "{word}");
     }
 }
