@@ -150,7 +150,8 @@ fn every_service_gets_the_secrets_and_files_that_it_reads() {
 #[test]
 fn the_provider_knows_the_gateway_and_its_group() {
     let (_folder, settings) = start();
-    let (realm, compose) = (realm(), compose());
+    let realm = realm();
+    let compose = compose();
     let site = &settings.site;
     let origin = &*site.origin.text;
     let identity = settings.identity.expect("a provider");

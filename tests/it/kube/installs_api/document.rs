@@ -1,5 +1,6 @@
 //! docs/installations.md: its objects are valid, and its kubectl commands run. Its commands of
-//! `ludgate`, and those of docs/installations-api.md, exist. What needs a controller is not run here.
+//! `ludgate`, and those of docs/installations-api.md, exist. What needs a controller is not run
+//! here.
 
 use std::process::Stdio;
 
