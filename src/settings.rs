@@ -128,7 +128,7 @@ fn folder_of(path: &Path) -> &Path {
 fn read_file(path: &Path) -> Result<String, ConfigErrors> {
     std::fs::read_to_string(path).map_err(|error| {
         ConfigErrors(vec![ConfigError {
-            key: path.display().to_string(),
+            key: "the file".into(),
             line: None,
             what: format!("cannot be read: {error}"),
             suggestion: None,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the test dependencies besides Rust: curl, Chromium with its driver, HTTP tools and servers (h2load,
-# nghttp, slowhttptest, nginx, Apache, lighttpd), Redis, libfaketime, git, OpenSSH, Node.js with npm, and the packages of
-# the real OpenID provider in tests/real/oidc-provider. Fast and harmless if everything is installed already.
+# nghttp, slowhttptest, nginx, Apache, lighttpd), Redis, libfaketime, git, OpenSSH, OpenSSL, Node.js with npm, and the
+# packages of the real OpenID provider in tests/real/oidc-provider. Fast and harmless if everything is installed.
 #
 # Debian and Ubuntu, as root or with sudo: uses apt-get. If their Node.js is too old for the provider, npm installs
 # a newer one in target/node. `make test` puts it first in PATH; the system's Node.js stays unchanged. Ubuntu has
@@ -54,9 +54,10 @@ done
 # Missing Debian packages, and the parts that need them.
 packages=()
 parts=()
-# The tests of charts from git belong to no part. With systemd, the server's package starts a server; the tests start
-# others.
+# The tests of charts from git and of config/compose belong to no part. With systemd, the package of the SSH server
+# starts one; the tests start others.
 have git || packages+=(git)
+have openssl || packages+=(openssl)
 have ssh || packages+=(openssh-client)
 [[ -x /usr/sbin/sshd ]] || packages+=(openssh-server)
 if ! without curl && ! have curl; then

@@ -18,6 +18,10 @@ use crate::{
     settings,
 };
 
+/// Why an address may be in use for some seconds only.
+const STOPPING_HINT: &str = "if an earlier gateway is stopping there: it accepts connections for limits.stop_grace after \
+     SIGTERM; with listen.takeover the next one starts beside it";
+
 /// Runs the command, and returns the exit code.
 pub fn run(args: &GatewayArgs) -> u8 {
     let reload = ConfigReload::new(&args.config);
@@ -49,8 +53,12 @@ pub fn run(args: &GatewayArgs) -> u8 {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");
+            let cause = error.downcast_ref::<StartError>();
+            if let Some(StartError::Listen(ListenError::InUse(_))) = cause {
+                eprintln!("{STOPPING_HINT}");
+            }
             let is_bad_configuration = matches!(
-                error.downcast_ref::<StartError>(),
+                cause,
                 Some(
                     StartError::Listen(ListenError::InUse(_) | ListenError::Unclaimed(_))
                         | StartError::Trust(_)

@@ -24,13 +24,15 @@ pub fn run(command: &TemplateCommand) -> u8 {
 }
 
 fn check(args: &TemplateCheckArgs) -> u8 {
-    let policy = match args.config.as_deref().map(settings::load_controller) {
+    let policy = match &args.config {
         None => PodPolicy::default(),
-        Some(Ok(settings)) => settings.applications.map(|it| it.pods).unwrap_or_default(),
-        Some(Err(errors)) => {
-            eprintln!("{errors}");
-            return BAD_CONFIGURATION;
-        }
+        Some(config) => match settings::load_controller(config) {
+            Ok(settings) => settings.applications.map(|it| it.pods).unwrap_or_default(),
+            Err(errors) => {
+                eprintln!("{}:\n{errors}", config.display());
+                return BAD_CONFIGURATION;
+            }
+        },
     };
     let mut code = DONE;
     let mut names = BTreeSet::new();

@@ -156,7 +156,7 @@ fn paths(
 
 /// A rule that a reader may want, as a comment.
 fn suggest(table: &mut DraftTable, prefix: &str, methods: &Methods) {
-    table.comment("Not in effect: it would open this path and all paths below it to everyone.");
+    table.comment("Not in effect: it would make this path and all paths below it public.");
     let mut lines = vec![
         "[[apps.paths]]".to_owned(),
         format!("prefix = {}", quoted(prefix)),

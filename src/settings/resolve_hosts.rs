@@ -19,14 +19,26 @@ pub fn apps_domain(site: &ConfigSection<'_>, origin: Option<&WebOrigin>) -> Opti
         );
         return None;
     }
-    if origin.is_some_and(|origin| text == *origin.host) {
+    if let Some(origin) = origin.filter(|origin| text == *origin.host) {
         site.wrong(
             "apps_domain",
             "is the host of site.url; apps need a name of their own",
-            example(),
+            on_this_machine(origin).or_else(example),
         );
     }
     Some(text.into())
+}
+
+/// How a site on loopback and its apps get different hosts: browsers resolve all names below
+/// localhost to this machine.
+fn on_this_machine(origin: &WebOrigin) -> Option<String> {
+    let port = origin.authority.strip_prefix(&*origin.host)?;
+    let scheme = if origin.secure { "https" } else { "http" };
+    is_loopback_host(&origin.host).then(|| {
+        format!(
+            "on this machine: url = \"{scheme}://hub.localhost{port}\" and apps_domain = \"localhost\""
+        )
+    })
 }
 
 /// Checks the apps against the hosts.

@@ -153,11 +153,14 @@ mod console {
 
 /// Configuration files, and what a reload changes.
 mod configuration {
+    mod compose;
+    mod documents;
     mod file;
     mod hosts;
     mod installations;
     mod reload;
     mod served_viewers;
+    mod systemd;
     mod upstreams;
     mod viewers;
 }

@@ -126,7 +126,9 @@ fn unknown_keys_and_twelve_kinds_of_wrong_values_are_reported_in_one_run() {
 fn a_file_that_is_no_toml_or_not_there_is_said_so() {
     let output = ludgate(&["config", "check", "/nowhere/ludgate.toml"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be read"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = "/nowhere/ludgate.toml:\nthe file: cannot be read: ";
+    assert!(said.starts_with(expected), "{said}");
     let mistakes = parse("[listen\naddress = 1")
         .expect_err("no TOML")
         .to_string();

@@ -62,7 +62,12 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
         (
             format!("{site}apps_domain = \"hub.example.com\"\n"),
             "site.apps_domain",
-            "is the host of site.url",
+            "for example apps_domain = \"apps.example.net\"",
+        ),
+        (
+            "[site]\nurl = \"http://localhost:8100\"\napps_domain = \"localhost\"\n".to_owned(),
+            "site.apps_domain",
+            "url = \"http://hub.localhost:8100\" and apps_domain = \"localhost\"",
         ),
         (
             format!("{site}apps_domain = \".example.com\"\n"),

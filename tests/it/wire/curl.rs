@@ -53,7 +53,10 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
         .output();
     let second = second.expect("the binary runs");
     assert_eq!(second.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("is in use"));
+    let said = String::from_utf8_lossy(&second.stderr);
+    for hint in ["is in use", "limits.stop_grace", "listen.takeover"] {
+        assert!(said.contains(hint), "{said}");
+    }
     // SIGTERM: it ends by itself, with 0.
     let id = running.0.id().to_string();
     assert!(

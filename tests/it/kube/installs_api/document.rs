@@ -1,5 +1,6 @@
-//! docs/installations.md: its objects are valid, its kubectl commands run, and its commands of
-//! `ludgate` exist. What needs a controller is not run here.
+//! docs/installations.md: its objects are valid, and its kubectl commands run. Its commands of
+//! `ludgate`, and those of docs/installations-api.md, exist. What needs a controller is not run
+//! here.
 
 use std::process::Stdio;
 
@@ -18,6 +19,7 @@ use crate::support::{
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/installations.md");
+const API_DOCUMENT: &str = include_str!("../../../../docs/installations-api.md");
 /// The namespace in the document.
 const NAMESPACE: &str = "apps";
 
@@ -47,9 +49,10 @@ async fn run(script: &str) {
 
 #[test]
 fn the_commands_of_the_terminal_exist() {
-    let lines = blocks(DOCUMENT, "sh").into_iter().flat_map(str::lines);
+    let blocks = [DOCUMENT, API_DOCUMENT].map(|document| blocks(document, "sh"));
+    let lines = blocks.into_iter().flatten().flat_map(str::lines);
     let commands: Vec<&str> = lines.filter(|line| line.starts_with("ludgate ")).collect();
-    assert!(commands.len() >= 7, "{commands:?}");
+    assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
         let parsed = Cli::try_parse_from(command.split_whitespace());
         assert!(parsed.is_ok(), "{command}: {:?}", parsed.err());

@@ -1,5 +1,5 @@
-//! docs/installations.md as a reader follows it: each of its commands runs, and its three charts
-//! are installed with pods, one from each kind of source.
+//! docs/installations.md and docs/installations-api.md as a reader follows them: each of their
+//! commands runs, and the three charts are installed with pods, one from each kind of source.
 //!
 //! The test does five things differently. The sources are servers of the test without TLS, and the
 //! configuration permits them. Helm is that of the tests. The gateway and the API are in the
@@ -217,6 +217,12 @@ async fn until_opened(world: &World, path: &str, wanted: &str) {
     assert!(is_open, "{path}: {page:?}");
 }
 
+/// The blocks of code of a document in this language, which has as many as the test knows.
+fn all_blocks<'t, const COUNT: usize>(text: &'t str, language: &str) -> [&'t str; COUNT] {
+    let found = <[&str; COUNT]>::try_from(blocks(text, language));
+    found.unwrap_or_else(|found| panic!("{} blocks in {language}, not {COUNT}", found.len()))
+}
+
 /// Checks what the commands of the terminal print.
 fn check_terminal(printed: &str) {
     let mut rest = printed;
@@ -235,6 +241,7 @@ fn check_terminal(printed: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_document_lead_from_three_charts_to_their_apps() {
     let document = shipped("docs/installations.md");
+    let api_document = shipped("docs/installations-api.md");
     let [
         prepare,
         controller,
@@ -248,16 +255,10 @@ async fn the_commands_of_the_document_lead_from_three_charts_to_their_apps() {
         credentials,
         target,
         install_there,
-        api_rights,
-        call,
-        terminal,
-    ] = blocks(&document, "sh")[..]
-    else {
-        panic!("the document has other blocks with commands");
-    };
-    let [settings, gateway, api_settings] = blocks(&document, "toml")[..] else {
-        panic!("the document has other configurations");
-    };
+    ] = all_blocks(&document, "sh");
+    let [api_rights, call, terminal] = all_blocks(&api_document, "sh");
+    let [settings, gateway] = all_blocks(&document, "toml");
+    let [api_settings] = all_blocks(&api_document, "toml");
     assert!(document.contains(ABANDON), "no {ABANDON}");
     let rig = Rig::start().await;
     let begun = std::time::Instant::now();
