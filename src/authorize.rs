@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::model::{
     access::{Access, GroupName, clause::Clause},
     app::{App, AppKind},
+    authentication::AuthenticationEvent,
     destination::Destination,
     path_rule::{RuleIndex, RuleSet},
     principal::Principal,
@@ -178,30 +179,50 @@ pub fn check_rules(
     })
 }
 
-/// Turns a destination into a permit, or returns it with the reason for the denial.
+/// Checks the authentication of a person that the rules admit. After the rules, so that no one is
+/// asked to sign in again in vain.
+fn check_authentication(
+    app: &App,
+    admission: Admission,
+    person: Option<&Principal>,
+    now: i64,
+) -> Result<Admission, Denial> {
+    let Some(requirement) = &app.spec.authentication else {
+        return Ok(admission);
+    };
+    if !admission.grounds.needs_person() {
+        return Ok(admission);
+    }
+    let unknown = AuthenticationEvent::default();
+    let authentication = person.map_or(&unknown, |person| &person.authentication);
+    match requirement.check(authentication, now) {
+        Ok(()) => Ok(admission),
+        Err(insufficient) => Err(Denial {
+            denied: Denied::InsufficientAuthentication(insufficient),
+            rule: admission.rule,
+        }),
+    }
+}
+
+/// Turns a destination into a permit, or returns it with the reason for the denial. `now` is the
+/// app's [`decision_time`](App::decision_time).
 ///
 /// # Errors
 /// The destination, and why access to it is denied.
 pub fn authorize(
     destination: Destination,
     person: Option<&Arc<Principal>>,
+    now: i64,
 ) -> Result<Permit, (Destination, Denial)> {
-    let checked = check_rules(
-        &destination.app,
-        destination.rules(),
-        person.map(Arc::as_ref),
-    );
+    let app = &destination.app;
+    let known = person.map(Arc::as_ref);
+    let checked = check_rules(app, destination.rules(), known)
+        .and_then(|admission| check_authentication(app, admission, known, now));
     match checked {
         Ok(admission) => {
             // Public apps and the console get no identity from the gateway.
-            let principal = match admission.grounds {
-                Grounds::Public | Grounds::Preflight | Grounds::Console => None,
-                Grounds::User
-                | Grounds::Group
-                | Grounds::Owner
-                | Grounds::Admin
-                | Grounds::Clause(..) => person.cloned(),
-            };
+            let needs_person = admission.grounds.needs_person();
+            let principal = person.filter(|_| needs_person).cloned();
             Ok(Permit {
                 destination,
                 principal,
@@ -216,10 +237,13 @@ pub fn authorize(
 mod tests {
     use std::time::Duration;
 
+    use http::uri::PathAndQuery;
+
     use super::*;
     use crate::model::{
         access::{PersonName, UsernameClaim},
         app::{AppId, AppSpec, Upstream, UpstreamScheme},
+        authentication::{AuthenticationRequirement, InsufficientAuthentication},
         principal::PersonClaims,
     };
 
@@ -247,6 +271,62 @@ mod tests {
             claims,
             &GroupName::new("admins").into_iter().collect::<Vec<_>>(),
         )
+    }
+
+    /// An app that requires a recent and strong sign-in.
+    fn strict_app(access: &str) -> Arc<App> {
+        let id = AppId::new("strict").expect("an id");
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "app".into(),
+            port: 80,
+        };
+        let requirement = AuthenticationRequirement::from_parameters(Some("900"), Some("gold"));
+        let requirement = requirement.expect("valid").expect("a requirement");
+        let access = Access::parse(access);
+        Arc::new(App::on_host(AppSpec {
+            authentication: Some(Box::new(requirement)),
+            ..AppSpec::new(id, upstream, access, Duration::from_secs(1))
+        }))
+    }
+
+    #[test]
+    fn only_a_person_whom_the_rule_admits_is_asked_to_sign_in_again() {
+        let at = |time, context| {
+            let mut alice = person("alice", None, "science");
+            alice.authentication = AuthenticationEvent::new(time, context);
+            Some(Arc::new(alice))
+        };
+        let insufficient = |why| Err(Denied::InsufficientAuthentication(why));
+        for (access, person, wanted) in [
+            ("user", at(Some(100), Some("gold")), Ok(Grounds::User)),
+            (
+                "user",
+                at(Some(99), Some("gold")),
+                insufficient(InsufficientAuthentication::TooOld),
+            ),
+            (
+                "user",
+                at(None, Some("gold")),
+                insufficient(InsufficientAuthentication::TooOld),
+            ),
+            (
+                "group:science",
+                at(Some(100), None),
+                insufficient(InsufficientAuthentication::OtherContext),
+            ),
+            ("group:other", at(None, None), Err(Denied::NotInGroup)),
+            ("user", None, Err(Denied::Anonymous)),
+            ("public", at(None, None), Ok(Grounds::Public)),
+            ("public", None, Ok(Grounds::Public)),
+        ] {
+            let app = strict_app(access);
+            let destination = Destination::new(app, PathAndQuery::from_static("/x"), 0);
+            let decided = authorize(destination, person.as_ref(), 1000);
+            let decided = decided.map(|permit| permit.grounds());
+            let decided = decided.map_err(|(_, denial)| denial.denied);
+            assert_eq!(decided, wanted, "{access}: {person:?}");
+        }
     }
 
     #[test]

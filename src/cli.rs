@@ -233,6 +233,12 @@ pub struct ExplainArgs {
     /// A claim of the user, such as /department=sales; repeatable.
     #[arg(long = "claim", requires = "person")]
     pub claims: Vec<String>,
+    /// The time since the user entered credentials, such as 10m. Absent: not known.
+    #[arg(long, requires = "person")]
+    pub auth_age: Option<String>,
+    /// The authentication context class of the sign-in (acr). Absent: not known.
+    #[arg(long, requires = "person")]
+    pub acr: Option<String>,
     /// The subject of a user who is signed in at a running gateway, with the groups that it knows.
     #[arg(long, group = "person", requires = "admin")]
     pub subject: Option<String>,

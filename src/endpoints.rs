@@ -11,6 +11,7 @@ pub mod logs;
 pub mod renew;
 pub mod sign_in;
 pub mod sign_out;
+mod step_up;
 pub mod ticket;
 
 use http::{Method, StatusCode};

@@ -97,7 +97,8 @@ impl Handler {
         let caller = self
             .identify(&target, request, context, caller, answer)
             .await?;
-        let permit = decide::authorize(target, caller, &request.arrival, snapshot.site())
+        let now = target.destination.app.decision_time(&self.gateway.clock);
+        let permit = decide::authorize(target, caller, &request.arrival, snapshot.site(), now)
             .inspect_err(|decision| self.record_use(decision, &caller.caller))?;
         self.relay(permit, request, caller, side.take(), context, answer)
             .await

@@ -15,6 +15,7 @@ use crate::{
     model::{
         access::Access,
         app::{AppState, Isolation},
+        authentication::AuthenticationRequirement,
         principal::Principal,
         site::Site,
         vhost::VirtualHost,
@@ -310,6 +311,31 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
 /// The address that begins a sign-in and comes back to `return_to`.
 pub fn start(site: &Site, return_to: &str) -> String {
     with_return(&site.endpoint("start"), return_to)
+}
+
+/// The same, for a sign-in that meets a requirement.
+pub fn start_with(
+    site: &Site,
+    return_to: &str,
+    requirement: Option<&AuthenticationRequirement>,
+) -> String {
+    let start = start(site, return_to);
+    match requirement {
+        Some(requirement) => format!("{start}&{}", parameters(requirement)),
+        None => start,
+    }
+}
+
+/// The parameters of a requirement, as at the provider (OpenID Connect Core section 3.1.2.1).
+pub fn parameters(requirement: &AuthenticationRequirement) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    if let Some(seconds) = requirement.max_age() {
+        query.append_pair("max_age", &seconds.to_string());
+    }
+    if let Some(values) = requirement.acr_values() {
+        query.append_pair("acr_values", &values);
+    }
+    query.finish()
 }
 
 /// An address with `rd`, encoded.

@@ -16,7 +16,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use crate::{
     decide::{Refusal, labels::SignInProblem},
     model::vhost::VirtualHost,
-    saved_form::page::SavedFormPage,
+    saved_form::{self, page::SavedFormPage},
 };
 pub use audience::Audience;
 use body::ReplyBody;
@@ -102,14 +102,16 @@ pub fn form_not_saved(
     audience: Audience<'_>,
     id: &HeaderValue,
 ) -> Response<ReplyBody> {
-    let sentence = "You were signed out because nothing was used for a while. Your form could not \
-                    be saved: files, and forms of more than 64 KiB, cannot. Your browser may still \
-                    have it: go back, sign in in another tab, and send it again.";
+    let cause = saved_form::cause(refused.reason);
+    let sentence = format!(
+        "{cause} Your form could not be saved: files, and forms of more than 64 KiB, cannot. Your \
+         browser may still have it: go back, sign in in another tab, and send it again."
+    );
     let problem = Problem::new(
         StatusCode::UNAUTHORIZED,
         refused.reason.as_str(),
         "Please sign in",
-        sentence,
+        &sentence,
     );
     render(problem, refused.app.as_deref(), audience, id)
 }
@@ -124,6 +126,7 @@ fn sign_in_problem(
     let (status, title) = match problem {
         SignInProblem::BadCallback => (StatusCode::BAD_REQUEST, "Signing in did not work"),
         SignInProblem::Declined => (StatusCode::FORBIDDEN, "You were not signed in"),
+        SignInProblem::NotConfirmed => (StatusCode::FORBIDDEN, "Your sign-in was not confirmed"),
         SignInProblem::ClientRefused => {
             (StatusCode::INTERNAL_SERVER_ERROR, "Sign-in is unavailable")
         }

@@ -1,4 +1,4 @@
-//! Forms that survive an expired session. A form that arrives after the session has expired is
+//! Forms that survive an expired session, or one whose person must sign in again. Such a form is
 //! saved in the page that asks the person to sign in ([`SavedForms::save`]). The page sends it
 //! again to the same address, marked, and it is opened ([`SavedForms::open`]). It goes to the app
 //! only for the person who wrote it ([`SavedForm::check_sender`]), once ([`SavedForms::spend`]).
@@ -86,8 +86,8 @@ enum Owner {
 }
 
 impl SavedForms<'_> {
-    /// Saves a form that was refused for lack of a session, for the person whose session expired
-    /// lately.
+    /// Saves a form that was refused for lack of a session, or of a recent sign-in, for the person
+    /// of the session.
     pub async fn save(
         &self,
         refusal: &Refusal,
@@ -115,9 +115,10 @@ impl SavedForms<'_> {
         match form.seal(self.keys) {
             Some(sealed) => Saved::Page(SavedFormPage {
                 status: StatusCode::UNAUTHORIZED,
-                sentence: "You were signed out because nothing was used for a while.".into(),
+                sentence: cause(refusal.reason),
                 app: app.title().to_owned(),
                 sealed,
+                sign_in: page::sign_in_at(app),
             }),
             None => Saved::Unsavable,
         }
@@ -262,6 +263,7 @@ impl SavedForms<'_> {
                 sentence: "The app takes this at another address: send it once more.".into(),
                 app: app.title().to_owned(),
                 sealed,
+                sign_in: page::sign_in_at(app),
             }),
             None => Reason::BadForm.into(),
         }
@@ -323,7 +325,7 @@ impl SavedForm {
     pub fn keep_after(&self, refusal: &Refusal) -> Option<SavedFormPage> {
         let status = refusal.reason.status();
         let app = refusal.app.as_ref()?;
-        let may_pass = status == StatusCode::SERVICE_UNAVAILABLE;
+        let may_pass = status == StatusCode::SERVICE_UNAVAILABLE || refusal.reason.is_step_up();
         may_pass.then(|| self.page(status, &refusal.reason.sentence(), app))
     }
 
@@ -339,7 +341,17 @@ impl SavedForm {
             sentence: sentence.to_owned(),
             app: app.title().to_owned(),
             sealed: self.sealed.clone(),
+            sign_in: page::sign_in_at(app),
         }
+    }
+}
+
+/// Why a form of a person was not accepted, in one sentence.
+pub fn cause(reason: Reason) -> String {
+    if reason.is_step_up() {
+        reason.sentence()
+    } else {
+        "You were signed out because nothing was used for a while.".to_owned()
     }
 }
 

@@ -15,6 +15,7 @@ mod resolve_api;
 mod resolve_apps;
 mod resolve_arvados;
 mod resolve_assertion_keys;
+mod resolve_authentication;
 mod resolve_bearer;
 mod resolve_controller;
 mod resolve_datasets;

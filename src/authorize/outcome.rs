@@ -1,6 +1,8 @@
 //! Why access was granted or denied.
 
-use crate::model::{access::compound::ClauseIndex, path_rule::RuleIndex};
+use crate::model::{
+    access::compound::ClauseIndex, authentication::InsufficientAuthentication, path_rule::RuleIndex,
+};
 
 /// Why access was granted, and by which rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,18 @@ pub enum Grounds {
 }
 
 impl Grounds {
+    /// Whether the request was permitted because of the person.
+    pub fn needs_person(self) -> bool {
+        match self {
+            Grounds::Public | Grounds::Preflight | Grounds::Console => false,
+            Grounds::User
+            | Grounds::Group
+            | Grounds::Owner
+            | Grounds::Admin
+            | Grounds::Clause(..) => true,
+        }
+    }
+
     /// One word for logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,6 +87,8 @@ pub enum Denied {
     NotAdmitted(ClauseIndex),
     /// This clause denies the person, whatever else matches.
     Excluded(ClauseIndex),
+    /// The rule admits the person, but the app requires a more recent or another authentication.
+    InsufficientAuthentication(InsufficientAuthentication),
     /// The app's access rule is not valid.
     UnknownAccess,
 }

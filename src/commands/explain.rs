@@ -28,8 +28,10 @@ use crate::{
         },
         app::{App, AppId, AppState},
         arrival::Arrival,
+        authentication::AuthenticationEvent,
         caller::{Caller, Credential},
         client::Client,
+        clock::Clock,
         known_claims::{KnownClaim, KnownClaims},
         principal::{PersonClaims, Principal},
         site::Site,
@@ -220,7 +222,8 @@ fn handle(
     let target = decide::locate(&request, snapshot, &lookup)?;
     *text += &found(&target, &caller);
     let identified = Identified::without_session(caller);
-    decide::authorize(target, &identified, &request.arrival, site)
+    let now = target.destination.app.decision_time(&Clock::system());
+    decide::authorize(target, &identified, &request.arrival, site, now)
 }
 
 fn origin(parts: &Parts, site: &Site) -> String {
@@ -316,7 +319,14 @@ fn answer(decision: &Decision) -> String {
         Decision::Endpoint(endpoint) => format!("our endpoint {}", endpoint.as_str()),
         Decision::Launcher => format!("{status}, the launcher"),
         Decision::Redirect(redirect) => format!("{status} to {}", redirect.location),
-        Decision::SignIn { return_to } => format!("{status} to sign in, and back to {return_to}"),
+        Decision::SignIn { return_to, refusal } => {
+            let again = if refusal.reason.is_step_up() {
+                " again"
+            } else {
+                ""
+            };
+            format!("{status} to sign in{again}, and back to {return_to}")
+        }
         Decision::Refuse(refusal) => format!("{status}: {}", refusal.reason.sentence()),
         Decision::SaveForm(refusal) => {
             let sentence = refusal.reason.sentence();
@@ -390,6 +400,7 @@ fn caller(
             .collect(),
     });
     let claims = PersonClaims {
+        authentication: authentication(args)?,
         preferred_username: Some(subject.clone()),
         subject,
         email: args.email.clone(),
@@ -405,6 +416,21 @@ fn caller(
         principal: Arc::new(Principal::new(claims, admin_groups)),
         credential: Credential::Cookie,
     })
+}
+
+/// The authentication of the person; what the arguments do not say is not known.
+///
+/// # Errors
+/// The age is no duration.
+fn authentication(args: &ExplainArgs) -> Result<AuthenticationEvent, String> {
+    let time = |text: &String| {
+        let age = settings::parse_duration(text);
+        let age = age.ok_or_else(|| format!("{text:?} is no duration, such as 10m"))?;
+        let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        Ok::<_, String>(Clock::system().wall_seconds().saturating_sub(age))
+    };
+    let time = args.auth_age.as_ref().map(time).transpose()?;
+    Ok(AuthenticationEvent::new(time, args.acr.as_deref()))
 }
 
 /// The request that a browser or a program would send.

@@ -64,7 +64,7 @@ mod tests {
         };
         let person = Arc::new(Principal::new(claims, &[]));
         let target = PathAndQuery::from_static("/x");
-        authorize(Destination::new(Arc::new(app), target, 0), Some(&person)).ok()
+        authorize(Destination::new(Arc::new(app), target, 0), Some(&person), 0).ok()
     }
 
     #[test]

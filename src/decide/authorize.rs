@@ -14,7 +14,7 @@ use crate::{
     model::{
         app::AppState,
         arrival::{Arrival, RequestClass},
-        caller::Caller,
+        caller::{Caller, Credential},
         destination::Destination,
         principal::Principal,
         site::Site,
@@ -24,7 +24,7 @@ use crate::{
 /// The right to send the request to the app.
 ///
 /// The state is checked after the rule, so that a person who may not reach an app does not learn
-/// its state.
+/// its state. `now` is the app's `decision_time`.
 ///
 /// # Errors
 /// What the caller gets instead of the app.
@@ -33,8 +33,9 @@ pub fn authorize(
     caller: &Identified,
     arrival: &Arrival,
     site: &Site,
+    now: i64,
 ) -> Result<Permit, Decision> {
-    let permit = admit(target.destination, caller, arrival, site)?;
+    let permit = admit(target.destination, caller, arrival, site, now)?;
     if arrival.sheds_token() {
         return Err(Decision::DropToken {
             permit: Box::new(permit),
@@ -56,14 +57,15 @@ pub fn admit(
     caller: &Identified,
     arrival: &Arrival,
     site: &Site,
+    now: i64,
 ) -> Result<Permit, Decision> {
     let may_be_planted =
         caller.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in;
     if !may_be_planted {
-        return check_access(arrival, &caller.caller, destination);
+        return check_access(arrival, &caller.caller, destination, now);
     }
-    check_access(arrival, &caller.caller, destination.clone())
-        .or_else(|_| check_access(arrival, &Caller::Anonymous, destination))
+    check_access(arrival, &caller.caller, destination.clone(), now)
+        .or_else(|_| check_access(arrival, &Caller::Anonymous, destination, now))
 }
 
 /// Whether this caller may reach the destination, by its access rule.
@@ -74,20 +76,22 @@ pub fn check_access(
     arrival: &Arrival,
     caller: &Caller,
     destination: Destination,
+    now: i64,
 ) -> Result<Permit, Decision> {
     if destination.is_open() {
-        return apply_rule(arrival, None, destination);
+        return apply_rule(arrival, None, destination, now);
     }
     match caller {
         Caller::BadToken => refuse(Reason::BadToken, destination),
         Caller::Unverifiable => refuse(Reason::Unverifiable, destination),
-        Caller::Anonymous => apply_rule(arrival, None, destination),
+        Caller::Anonymous => apply_rule(arrival, None, destination, now),
         Caller::Person {
             principal,
             credential,
         } => match cookie_counts(arrival, *credential) {
-            Ok(true) => apply_rule(arrival, Some(principal), destination),
-            Ok(false) => apply_rule(arrival, None, destination),
+            Ok(true) => apply_rule(arrival, Some(principal), destination, now)
+                .map_err(|decision| for_credential(decision, *credential)),
+            Ok(false) => apply_rule(arrival, None, destination, now),
             Err(reason) => refuse(reason, destination),
         },
     }
@@ -97,12 +101,24 @@ fn refuse<T>(reason: Reason, destination: Destination) -> Result<T, Decision> {
     Err(Refusal::at(destination.app, reason).into())
 }
 
+/// A sign-in does not help a caller whose request brings a token of its own: only another token
+/// does, which the refusal asks for.
+fn for_credential(decision: Decision, credential: Credential) -> Decision {
+    match (decision, credential) {
+        (Decision::SignIn { refusal, .. } | Decision::SaveForm(refusal), Credential::Bearer) => {
+            Decision::Refuse(refusal)
+        }
+        (decision, Credential::Bearer | Credential::Cookie | Credential::Address) => decision,
+    }
+}
+
 fn apply_rule(
     arrival: &Arrival,
     person: Option<&Arc<Principal>>,
     destination: Destination,
+    now: i64,
 ) -> Result<Permit, Decision> {
-    let (destination, denial) = match authorize::authorize(destination, person) {
+    let (destination, denial) = match authorize::authorize(destination, person, now) {
         Ok(permit) => return Ok(permit),
         Err(refused) => refused,
     };
@@ -111,11 +127,19 @@ fn apply_rule(
         ..Refusal::at(destination.app.clone(), Reason::Denied(denial.denied))
     };
     Err(match denial.denied {
-        Denied::Anonymous if arrival.class == RequestClass::Navigation => Decision::SignIn {
-            return_to: destination.public_target().as_str().to_owned(),
-        },
-        Denied::Anonymous if arrival.sends_form => Decision::SaveForm(refusal),
+        Denied::Anonymous | Denied::InsufficientAuthentication(_)
+            if arrival.class == RequestClass::Navigation =>
+        {
+            Decision::SignIn {
+                return_to: destination.public_target().as_str().to_owned(),
+                refusal,
+            }
+        }
+        Denied::Anonymous | Denied::InsufficientAuthentication(_) if arrival.sends_form => {
+            Decision::SaveForm(refusal)
+        }
         Denied::Anonymous
+        | Denied::InsufficientAuthentication(_)
         | Denied::NotInGroup
         | Denied::NotOwner
         | Denied::OtherIssuer

@@ -13,7 +13,7 @@ use crate::{
     authorize::{Denied, Grounds, Permit},
     forward::fault::Fault,
     incoming::Malformed,
-    model::{app::App, path_rule::RuleIndex},
+    model::{app::App, authentication::AuthenticationRequirement, path_rule::RuleIndex},
     route::Endpoint,
 };
 
@@ -28,10 +28,13 @@ pub enum Decision {
     Launcher,
     /// The browser is sent to another address of ours.
     Redirect(Redirect),
-    /// A person opens a page without being signed in: sign in, then back to this target.
+    /// A person opens a page without being signed in, or must sign in again for it: sign in, then
+    /// back to this target.
     SignIn {
         /// Path and query.
         return_to: String,
+        /// Why, and at which app.
+        refusal: Refusal,
     },
     /// The address has another tenant than the browser knows. The browser clears its storage and is
     /// redirected to the same address.
@@ -127,14 +130,13 @@ impl Decision {
     /// The app, if the decision was made after it was found.
     pub fn app(&self) -> Option<&Arc<App>> {
         match self {
-            Decision::Refuse(refusal) | Decision::SaveForm(refusal) => refusal.app.as_ref(),
+            Decision::Refuse(refusal)
+            | Decision::SaveForm(refusal)
+            | Decision::SignIn { refusal, .. } => refusal.app.as_ref(),
             Decision::ForgetTenant { app, .. } | Decision::Fault { app, .. } => Some(app),
             Decision::DropToken { permit, .. } => Some(permit.app()),
             Decision::ResendForm(target) => Some(&target.destination.app),
-            Decision::Endpoint(_)
-            | Decision::Launcher
-            | Decision::Redirect(_)
-            | Decision::SignIn { .. } => None,
+            Decision::Endpoint(_) | Decision::Launcher | Decision::Redirect(_) => None,
         }
     }
 
@@ -167,12 +169,11 @@ impl Decision {
             Decision::Endpoint(endpoint) => LogReason::Endpoint(*endpoint),
             Decision::Launcher => LogReason::Launcher,
             Decision::Redirect(redirect) => LogReason::Redirect(redirect.reason),
-            Decision::SignIn { .. } => LogReason::Refused(Reason::Denied(Denied::Anonymous)),
             Decision::ForgetTenant { .. } => LogReason::Refused(Reason::OtherTenant),
             Decision::DropToken { .. } => LogReason::TokenInAddress,
-            Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
-                LogReason::Refused(refusal.reason)
-            }
+            Decision::Refuse(refusal)
+            | Decision::SaveForm(refusal)
+            | Decision::SignIn { refusal, .. } => LogReason::Refused(refusal.reason),
             Decision::ResendForm(_) => LogReason::SavedForm,
             Decision::Fault { grounds, .. } => LogReason::Grounds(*grounds),
         }
@@ -198,6 +199,13 @@ impl Decision {
 }
 
 impl Refusal {
+    /// What the app requires of the sign-in that this refusal asks for, if it requires anything.
+    pub fn required_authentication(&self) -> Option<&AuthenticationRequirement> {
+        let asks = self.reason == Reason::Denied(Denied::Anonymous) || self.reason.is_step_up();
+        let app = self.app.as_ref().filter(|_| asks)?;
+        app.spec.authentication.as_deref()
+    }
+
     /// The app, if this refusal reveals its existence to a person who is not its owner.
     pub fn hideable(&self) -> Option<&Arc<App>> {
         let is_private = self.reason == Reason::Denied(Denied::NotOwner);

@@ -82,6 +82,8 @@ pub enum SignInProblem {
     BadCallback,
     /// The provider did not sign the person in.
     Declined,
+    /// The provider did not confirm the authentication that the app requires.
+    NotConfirmed,
     /// The provider refuses our client id or secret.
     ClientRefused,
     /// The provider cannot be reached.
@@ -114,6 +116,7 @@ impl SignInProblem {
         match self {
             SignInProblem::BadCallback => "bad_callback",
             SignInProblem::Declined => "sign_in_declined",
+            SignInProblem::NotConfirmed => "authentication_not_confirmed",
             SignInProblem::ClientRefused => "client_refused_by_provider",
             SignInProblem::Unavailable => "provider_unavailable",
         }

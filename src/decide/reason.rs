@@ -2,7 +2,9 @@
 
 use http::StatusCode;
 
-use crate::{authorize::Denied, incoming::Malformed};
+use crate::{
+    authorize::Denied, incoming::Malformed, model::authentication::InsufficientAuthentication,
+};
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the person has access after another sign-in (RFC 9470).
+    pub fn is_step_up(self) -> bool {
+        matches!(self, Reason::Denied(Denied::InsufficientAuthentication(_)))
+    }
+
     /// The status of the answer.
     pub fn status(self) -> StatusCode {
         match self {
@@ -66,7 +73,10 @@ impl Reason {
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::TooOften => StatusCode::TOO_MANY_REQUESTS,
-            Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
+            Reason::BadToken
+            | Reason::Denied(Denied::Anonymous | Denied::InsufficientAuthentication(_)) => {
+                StatusCode::UNAUTHORIZED
+            }
             Reason::Unverifiable
             | Reason::CatalogUnavailable
             | Reason::Busy
@@ -122,6 +132,12 @@ impl Reason {
             Reason::Denied(Denied::OtherIssuer) => "other_issuer",
             Reason::Denied(Denied::NotAdmitted(_)) => "not_admitted",
             Reason::Denied(Denied::Excluded(_)) => "excluded",
+            Reason::Denied(Denied::InsufficientAuthentication(
+                InsufficientAuthentication::TooOld,
+            )) => "authentication_too_old",
+            Reason::Denied(Denied::InsufficientAuthentication(
+                InsufficientAuthentication::OtherContext,
+            )) => "authentication_context",
             Reason::Denied(Denied::UnknownAccess) => "unknown_access",
         }
     }
@@ -164,6 +180,12 @@ impl Reason {
             Reason::Denied(Denied::Excluded(_)) => {
                 "The access rule of this app excludes you.".into()
             }
+            Reason::Denied(Denied::InsufficientAuthentication(
+                InsufficientAuthentication::TooOld,
+            )) => "This app asks you to sign in again.".into(),
+            Reason::Denied(Denied::InsufficientAuthentication(
+                InsufficientAuthentication::OtherContext,
+            )) => "This app asks you to sign in in another way.".into(),
             Reason::Denied(Denied::UnknownAccess) => {
                 "The access rule of this app is not valid, so access is denied.".into()
             }

@@ -125,7 +125,8 @@ async fn authorize(
         .callers
         .identify(request, &destination, &memo)
         .await?;
-    let permit = admit(destination, caller, arrival, call.site())?;
+    let now = destination.app.decision_time(&gateway.clock);
+    let permit = admit(destination, caller, arrival, call.site(), now)?;
     if permit.depends_on_target() && has_override(request.headers()) {
         return Err(Reason::UnknownTarget.into());
     }
@@ -201,7 +202,7 @@ async fn refuse(
 ) -> EndpointReply {
     let arrival = &call.request.arrival;
     let (refusal, address) = match decision {
-        Decision::SignIn { return_to } => sign_in(call, &return_to),
+        Decision::SignIn { return_to, refusal } => sign_in(call, &return_to, refusal),
         Decision::Refuse(refusal) | Decision::SaveForm(refusal) => (refusal, None),
         Decision::Endpoint(_)
         | Decision::Launcher
@@ -237,19 +238,30 @@ async fn refuse(
     reply.with_cookie(bind)
 }
 
-/// The refusal of a person who opens a page and is not signed in, and where to sign in.
-fn sign_in(call: EndpointCall<'_, '_>, return_to: &str) -> (Refusal, Option<SignInAddress>) {
+/// The refusal of a person who opens a page and must sign in for it, and where to sign in.
+fn sign_in(
+    call: EndpointCall<'_, '_>,
+    return_to: &str,
+    refusal: Refusal,
+) -> (Refusal, Option<SignInAddress>) {
     let site = call.site();
-    let anonymous = Refusal::new(Reason::Denied(Denied::Anonymous));
-    if call.request.arrival.vhost == VirtualHost::Site {
-        let address = site.signs_in.then(|| SignInAddress {
-            location: site.url(&VirtualHost::Site, &pages::start(site, return_to)),
-            bind: None,
-        });
-        return (anonymous, address);
-    }
-    match ticket::sign_in_address(call, return_to) {
-        Ok(address) => (anonymous, Some(address)),
+    let requirement = refusal.required_authentication();
+    let address = match call.request.arrival.vhost {
+        VirtualHost::Site => Ok(site.signs_in.then(|| {
+            let start = pages::start_with(site, return_to, requirement);
+            SignInAddress {
+                location: site.url(&VirtualHost::Site, &start),
+                bind: None,
+            }
+        })),
+        VirtualHost::Host(_) | VirtualHost::Port(_) => {
+            ticket::sign_in_address(call, return_to, requirement).map(Some)
+        }
+    };
+    match address {
+        // Visitors do not learn the name of the app.
+        Ok(address) if refusal.reason.is_step_up() => (refusal, address),
+        Ok(address) => (Refusal::new(refusal.reason), address),
         Err(reason) => (Refusal::new(reason), None),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::{call::EndpointCall, ticket};
+use super::{call::EndpointCall, step_up, ticket};
 use crate::{
     decide::{
         Reason,
@@ -52,8 +52,13 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
         Some(Some(bind)) => Some(bind),
         None => None,
     };
+    let Ok(requirement) = step_up::requirement(call) else {
+        return bad_parameters("A parameter is not valid.", call);
+    };
     let elsewhere = return_to::elsewhere(&target, site).filter(|_| !selects_account);
-    if let (Some(to), Some(sign_in)) = (elsewhere, call.sign_in()) {
+    let sign_in = call.sign_in();
+    let sign_in = sign_in.filter(|it| step_up::is_met(call, it, requirement.as_ref()));
+    if let (Some(to), Some(sign_in)) = (elsewhere, sign_in) {
         return match hand_over {
             Some(bind) => ticket::give(call, &sign_in, to, bind).await,
             None => EndpointReply::redirect(StatusCode::SEE_OTHER, target),
@@ -76,6 +81,7 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
         SignInRequest {
             return_to,
             hand_over,
+            requirement,
         },
         selects_account,
     )
@@ -296,6 +302,12 @@ fn failed(call: EndpointCall<'_, '_>, error: &SignInError, target: &str) -> Endp
         SignInError::NotOurClient(_) => (
             SignInProblem::ClientRefused,
             "Sign-in is not set up correctly here. Please contact your administrator.".into(),
+        ),
+        SignInError::NotConfirmed(_) => (
+            SignInProblem::NotConfirmed,
+            "The sign-in service did not confirm the kind of sign-in that the app requires. If this \
+             happens again, please contact your administrator."
+                .into(),
         ),
         SignInError::Refused(_) => (
             SignInProblem::BadCallback,

@@ -13,10 +13,14 @@ use super::{app_session, call::EndpointCall, hide_existence::hide_existence};
 use crate::{
     authorize::{Denied, Permit},
     decide::{
-        Decision, Reason, Refusal, authorize::check_access, labels::LogReason, locate::destination,
+        Decision, Reason, Refusal,
+        authorize::check_access,
+        labels::{DecisionLabel, LogReason},
+        locate::destination,
     },
     model::{
         arrival::Arrival,
+        authentication::AuthenticationRequirement,
         caller::{Caller, Credential},
         principal::Principal,
         vhost::VirtualHost,
@@ -61,7 +65,7 @@ pub(super) fn bind(call: EndpointCall<'_, '_>) -> Result<Bind, NoRandomness> {
     Ok(Bind { value, line })
 }
 
-/// Where an anonymous person, who opens a page on an app's host, begins to sign in.
+/// Where a person, who opens a page on an app's host, begins to sign in.
 pub(super) struct SignInAddress {
     /// The address on the site.
     pub(super) location: String,
@@ -69,13 +73,14 @@ pub(super) struct SignInAddress {
     pub(super) bind: Option<HeaderValue>,
 }
 
-/// Where an anonymous person begins to sign in who opens this target on the request's host.
+/// Where a person begins to sign in who opens this target on the request's host.
 ///
 /// # Errors
 /// Why that is not possible.
 pub(super) fn sign_in_address(
     call: EndpointCall<'_, '_>,
     target: &str,
+    requirement: Option<&AuthenticationRequirement>,
 ) -> Result<SignInAddress, Reason> {
     let site = call.site();
     if call.gateway.oidc.is_none() {
@@ -85,7 +90,8 @@ pub(super) fn sign_in_address(
     let bind = bind(call).map_err(|_| Reason::Unverifiable)?;
     let vhost = &call.request.arrival.vhost;
     let back = return_to::address(vhost, target, site);
-    let start = site.url(&VirtualHost::Site, &pages::start(site, &back));
+    let start = pages::start_with(site, &back, requirement);
+    let start = site.url(&VirtualHost::Site, &start);
     let hash = BindHash::from_cookie(bind.value.as_bytes());
     Ok(SignInAddress {
         location: format!("{start}&bind={}", hash.as_str()),
@@ -93,9 +99,13 @@ pub(super) fn sign_in_address(
     })
 }
 
-/// On an app's host: sends an anonymous person, who opens a page there, to the site to sign in.
-pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
-    let SignInAddress { location, bind } = match sign_in_address(call, target) {
+/// On an app's host: sends a person, who opens a page there, to the site to sign in.
+pub fn lead_to_site(
+    call: EndpointCall<'_, '_>,
+    target: &str,
+    requirement: Option<&AuthenticationRequirement>,
+) -> EndpointReply {
+    let SignInAddress { location, bind } = match sign_in_address(call, target, requirement) {
         Ok(address) => address,
         Err(reason) => return EndpointReply::refuse(reason),
     };
@@ -103,7 +113,8 @@ pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
     if call.request.cookies_or_none().app.is_empty() {
         return reply;
     }
-    // The cookie of an expired session is removed here: the site cannot remove it.
+    // The cookie of an expired session is removed here: the site cannot remove it. A live one is
+    // replaced after the sign-in.
     let site = call.site();
     let name = site.cookies.app_at(&call.request.arrival.vhost);
     reply.with_cookie(cookie::clear(&name, "/", site.origin.secure))
@@ -121,6 +132,9 @@ pub(super) async fn give(
     let principal = sign_in.principal().clone();
     let permit = match authorize_at(call, &vhost, target, &principal).await {
         Ok(permit) => permit,
+        Err(refusal) if refusal.reason.is_step_up() => {
+            return sign_in_again(call, &refusal, (vhost, target), &bind).with_person(principal);
+        }
         Err(refusal) => {
             return refuse_at(call, refusal, vhost, target)
                 .await
@@ -158,6 +172,25 @@ pub(super) async fn give(
     EndpointReply {
         app: Some(app),
         ..reply.with_person(principal)
+    }
+}
+
+/// On the site: the sign-in of the browser does not meet what the app requires.
+fn sign_in_again(
+    call: EndpointCall<'_, '_>,
+    refusal: &Refusal,
+    (vhost, target): (VirtualHost, &str),
+    bind: &BindHash,
+) -> EndpointReply {
+    let site = call.site();
+    let back = return_to::address(&vhost, target, site);
+    let start = pages::start_with(site, &back, refusal.required_authentication());
+    let location = format!("{start}&bind={}", bind.as_str());
+    EndpointReply {
+        decision: Some(DecisionLabel::SignIn),
+        reason: Some(LogReason::Refused(refusal.reason)),
+        app: refusal.app.clone(),
+        ..EndpointReply::redirect(StatusCode::SEE_OTHER, location)
     }
 }
 
@@ -208,16 +241,21 @@ async fn authorize_at(
         principal: principal.clone(),
         credential: Credential::Cookie,
     };
-    let judged = destination(&arrival, call.snapshot, &lookup)
-        .and_then(|destination| check_access(&arrival, &caller, destination));
+    let judged = destination(&arrival, call.snapshot, &lookup).and_then(|destination| {
+        let now = destination.app.decision_time(&call.gateway.clock);
+        check_access(&arrival, &caller, destination, now)
+    });
     match judged {
         Ok(permit) => Ok(permit),
-        Err(Decision::Refuse(refusal) | Decision::SaveForm(refusal)) => Err(refusal),
+        Err(
+            Decision::Refuse(refusal)
+            | Decision::SaveForm(refusal)
+            | Decision::SignIn { refusal, .. },
+        ) => Err(refusal),
         Err(
             Decision::Endpoint(_)
             | Decision::Launcher
             | Decision::Redirect(_)
-            | Decision::SignIn { .. }
             | Decision::ForgetTenant { .. }
             | Decision::DropToken { .. }
             | Decision::ResendForm(_)

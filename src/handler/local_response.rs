@@ -19,7 +19,7 @@ use crate::{
     endpoints::{self, EndpointCall, ticket},
     forward::body::Source,
     incoming::{IncomingRequest, request_class::prefers_html},
-    model::{grpc::GrpcCall, vhost::VirtualHost},
+    model::{authentication::AuthenticationRequirement, grpc::GrpcCall, vhost::VirtualHost},
     pages,
     respond::{self, Audience, body::ReplyBody, endpoint::EndpointReply},
     saved_form::{Saved, SavedForms, page::SavedFormPage},
@@ -74,8 +74,9 @@ impl Handler {
             Decision::DropToken { permit, tenant } => {
                 self.drop_token(&permit, tenant, request, progress).await
             }
-            Decision::SignIn { return_to } => {
-                self.lead_to_sign_in(&return_to, request, context, entry)
+            Decision::SignIn { return_to, refusal } => {
+                let requirement = refusal.required_authentication();
+                self.lead_to_sign_in(&return_to, requirement, request, context, entry)
             }
             Decision::Endpoint(endpoint) => {
                 let call = self.call(request, context);
@@ -139,15 +140,16 @@ impl Handler {
     fn lead_to_sign_in(
         &self,
         return_to: &str,
+        requirement: Option<&AuthenticationRequirement>,
         request: &IncomingRequest<'_>,
         context: &Context<'_>,
         entry: &mut Entry,
     ) -> Response<ReplyBody> {
         if request.arrival.vhost == VirtualHost::Site {
-            let start = pages::start(request.site(), return_to);
+            let start = pages::start_with(request.site(), return_to, requirement);
             return respond::redirect(StatusCode::FOUND, &start);
         }
-        let reply = ticket::lead_to_site(self.call(request, context), return_to);
+        let reply = ticket::lead_to_site(self.call(request, context), return_to, requirement);
         entry.labels.1 = reply.reason.unwrap_or(entry.labels.1);
         respond::endpoint(reply, Audience::new(request, None), &request.id)
     }

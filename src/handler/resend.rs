@@ -127,7 +127,8 @@ impl Handler {
             open.form.check_sender(&caller.caller, &app, is_open)?;
         }
         let site = context.snapshot.site();
-        let permit = decide::authorize(target, caller, &request.arrival, site)
+        let now = app.decision_time(&self.gateway.clock);
+        let permit = decide::authorize(target, caller, &request.arrival, site, now)
             .inspect_err(|decision| self.record_use(decision, &caller.caller))
             .map_err(|decision| keep_form(open.as_ref(), decision))?;
         if let Some(open) = &open {
@@ -167,7 +168,9 @@ impl Handler {
 /// After a refusal that may pass, the person gets the form again.
 fn keep_form(open: Option<&OpenForm<'_>>, decision: Decision) -> Ended {
     let page = match (&decision, open) {
-        (Decision::Refuse(refusal), Some(open)) => open.form.keep_after(refusal),
+        (Decision::Refuse(refusal) | Decision::SaveForm(refusal), Some(open)) => {
+            open.form.keep_after(refusal)
+        }
         (_, _) => None,
     };
     match page {

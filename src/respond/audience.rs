@@ -4,7 +4,10 @@ use http::Method;
 
 use crate::{
     incoming::IncomingRequest,
-    model::{arrival::RequestClass, principal::Principal, site::Site, vhost::VirtualHost},
+    model::{
+        arrival::RequestClass, authentication::AuthenticationRequirement, principal::Principal,
+        site::Site, vhost::VirtualHost,
+    },
     pages, return_to,
 };
 
@@ -65,12 +68,17 @@ impl<'r> Audience<'r> {
 
     /// The address that begins a sign-in and comes back; absolute, so that it works from anywhere.
     pub(super) fn sign_in(&self) -> String {
-        if let Some(address) = self.sign_in_at {
-            return address.to_owned();
+        match self.sign_in_at {
+            Some(address) => address.to_owned(),
+            None => self.sign_in_with(None),
         }
+    }
+
+    /// The address that begins a sign-in which meets a requirement.
+    pub(super) fn sign_in_with(&self, requirement: Option<&AuthenticationRequirement>) -> String {
         let vhost = self.vhost.unwrap_or(VirtualHost::Site);
         let back = return_to::address(&vhost, self.target, self.site);
-        let start = pages::start(self.site, &back);
+        let start = pages::start_with(self.site, &back, requirement);
         self.site.url(&VirtualHost::Site, &start)
     }
 

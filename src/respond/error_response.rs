@@ -18,9 +18,12 @@ use crate::{
     pages::{self, Action, Page, Policy, RefusalPage},
 };
 
-/// The challenges of a 401 (RFC 6750 section 3): without a credential, and with a bad one.
+/// The challenges of a 401 (RFC 6750 section 3, RFC 9470 section 3): without a credential, with a
+/// bad one, and with one of a person who must sign in again.
 const CHALLENGE: &str = "Bearer realm=\"ludgate\"";
 pub(super) const INVALID_TOKEN: &str = "Bearer realm=\"ludgate\", error=\"invalid_token\"";
+pub(super) const INSUFFICIENT_AUTHENTICATION: &str =
+    "Bearer realm=\"ludgate\", error=\"insufficient_user_authentication\"";
 
 /// Most states that pass are over after so many seconds.
 pub(super) const RETRY_AFTER: u8 = 5;

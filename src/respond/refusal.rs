@@ -5,14 +5,14 @@ use http::{HeaderValue, Response, StatusCode, header};
 use super::{
     audience::Audience,
     body::ReplyBody,
-    error_response::{INVALID_TOKEN, Problem, RETRY_AFTER, render},
+    error_response::{INSUFFICIENT_AUTHENTICATION, INVALID_TOKEN, Problem, RETRY_AFTER, render},
     http_response::capitalised,
 };
 use crate::{
     authorize::Denied,
     decide::{Reason, Refusal},
     forward::fault::Fault,
-    model::app::App,
+    model::{app::App, authentication::AuthenticationRequirement},
     pages::needed,
 };
 
@@ -27,8 +27,11 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
     };
     // A reload would count as one more sign-in.
     let may_reload = audience.may_reload && reason != Reason::TooOften;
+    let requirement = refused.required_authentication();
+    let sign_in = requirement.map(|_| audience.sign_in_with(requirement));
     let audience = Audience {
         may_reload,
+        sign_in_at: audience.sign_in_at.or(sign_in.as_deref()),
         ..audience
     };
     // A person who is excluded may meet the rest of the rule.
@@ -46,6 +49,10 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
         let headers = response.headers_mut();
         headers.insert(header::WWW_AUTHENTICATE, challenge);
     }
+    if let Some(requirement) = requirement.filter(|_| reason.is_step_up()) {
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, step_up_challenge(requirement));
+    }
     // The bytes that follow may be part of what was misunderstood.
     if matches!(reason, Reason::Malformed(_)) {
         close_connection(&mut response);
@@ -53,9 +60,24 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
     response
 }
 
+/// The challenge of RFC 9470 section 3. The values need no escaping: a requirement has none with
+/// quotes or backslashes.
+fn step_up_challenge(requirement: &AuthenticationRequirement) -> HeaderValue {
+    let mut challenge = INSUFFICIENT_AUTHENTICATION.to_owned();
+    if let Some(values) = requirement.acr_values() {
+        challenge += &format!(", acr_values=\"{values}\"");
+    }
+    if let Some(seconds) = requirement.max_age() {
+        challenge += &format!(", max_age=\"{seconds}\"");
+    }
+    HeaderValue::try_from(challenge)
+        .unwrap_or_else(|_| HeaderValue::from_static(INSUFFICIENT_AUTHENTICATION))
+}
+
 fn title(reason: Reason) -> &'static str {
     match reason {
         Reason::Denied(Denied::Anonymous) => "Please sign in",
+        Reason::Denied(Denied::InsufficientAuthentication(_)) => "Please sign in again",
         Reason::Denied(_) | Reason::ForeignOrigin | Reason::UntrustedProxy => {
             "You don't have access"
         }

@@ -6,8 +6,8 @@ use http::{HeaderValue, StatusCode};
 use super::sealed::FIELD;
 use crate::{
     incoming::RESEND_MARK,
-    model::{site::Site, vhost::VirtualHost},
-    pages::{Page, Policy},
+    model::{app::App, site::Site, vhost::VirtualHost},
+    pages::{self, Page, Policy},
     route::path::RENEWED,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const SIGN_IN_FIRST: &str = "const form=document.querySelector('form');\
     form.querySelector('button').addEventListener('click',event=>{\
     event.preventDefault();\
-    const opened=window.open('/.ludgate/renewed','ludgate-renew','popup,width=520,height=680');\
+    const opened=window.open(form.querySelector('a').href,'ludgate-renew','popup,width=520,height=680');\
     let seen=0,watch=0,sent=false;event.target.disabled=true;\
     const send=()=>{clearInterval(watch);if(!sent)form.submit();sent=true};\
     if(!opened)return send();\
@@ -35,6 +35,16 @@ pub struct SavedFormPage {
     pub app: String,
     /// The sealed form.
     pub sealed: String,
+    /// Where the person signs in first.
+    pub sign_in: String,
+}
+
+/// Where a person signs in before a form is sent to this app.
+pub(super) fn sign_in_at(app: &App) -> String {
+    match &app.spec.authentication {
+        Some(requirement) => format!("{RENEWED}?{}", pages::parameters(requirement)),
+        None => RENEWED.to_owned(),
+    }
 }
 
 #[derive(Template)]
@@ -47,7 +57,7 @@ struct SavedFormTemplate<'p> {
     action: String,
     field: &'static str,
     sealed: &'p str,
-    sign_in: &'static str,
+    sign_in: &'p str,
     script: &'static str,
 }
 
@@ -63,7 +73,7 @@ impl SavedFormPage {
             action: site.url(vhost, &format!("{target}{separator}{RESEND_MARK}")),
             field: FIELD,
             sealed: &self.sealed,
-            sign_in: RENEWED,
+            sign_in: &self.sign_in,
             script: SIGN_IN_FIRST,
         };
         // The app's answer may redirect anywhere, and browsers hold the redirects of a form to the

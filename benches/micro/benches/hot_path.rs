@@ -61,7 +61,7 @@ impl World {
     fn is_allowed(&self, destination: Destination) -> bool {
         let live = self.find(&destination).expect("a session");
         let principal = live.sign_in().principal().clone();
-        authorize::authorize(destination, Some(&principal)).is_ok()
+        authorize::authorize(destination, Some(&principal), 0).is_ok()
     }
 }
 

@@ -87,6 +87,7 @@ fn failed(error: &SignInError) -> Response {
         SignInError::State(_)
         | SignInError::OtherIssuer
         | SignInError::Refused(_)
+        | SignInError::NotConfirmed(_)
         | SignInError::Token(_) => {
             tracing::info!(%error, "a sign-in by device code was refused");
             refused("invalid_grant", &error.to_string())

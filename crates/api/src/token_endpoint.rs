@@ -155,6 +155,7 @@ fn failed(error: &SignInError) -> Response {
         | SignInError::OtherIssuer
         | SignInError::NotOurClient(_)
         | SignInError::Refused(_)
+        | SignInError::NotConfirmed(_)
         | SignInError::Token(_) => failure(
             StatusCode::BAD_REQUEST,
             &format!("It did not work: {error}."),

@@ -14,6 +14,8 @@ use super::{
     access::Access,
     activity::Activity,
     attested::AttestedUpstream,
+    authentication::AuthenticationRequirement,
+    clock::Clock,
     concurrency_limit::Load,
     last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
@@ -143,6 +145,9 @@ pub struct AppSpec {
     pub access: Access,
     /// Rules for paths below the app, in place of `access`.
     pub paths: PathRules,
+    /// What it requires of the sign-in of a person that a rule admits. Boxed, because few apps
+    /// require anything.
+    pub authentication: Option<Box<AuthenticationRequirement>>,
     /// CORS preflights need no person.
     pub cors_preflight: bool,
     /// What becomes of the mount in the path before forwarding.
@@ -189,6 +194,7 @@ impl AppSpec {
             upstream,
             access,
             paths: PathRules::default(),
+            authentication: None,
             cors_preflight: false,
             path_rewrite: PathRewrite::Keep,
             isolation: Isolation::Path,
@@ -341,6 +347,15 @@ impl App {
     pub fn rule(&self, index: RuleIndex) -> &Access {
         let rule = self.spec.paths.get(index);
         rule.map_or(&self.spec.access, |rule| rule.access())
+    }
+
+    /// The wall clock for a decision about the app, in seconds since 1970. Read only if the
+    /// decision depends on it; otherwise 0.
+    pub fn decision_time(&self, clock: &Clock) -> i64 {
+        match self.spec.authentication {
+            Some(_) => clock.wall_seconds(),
+            None => 0,
+        }
     }
 
     /// Whether its own rule lets every caller in, so that no credential is read.

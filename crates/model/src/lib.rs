@@ -6,6 +6,7 @@ pub mod activity;
 pub mod app;
 pub mod arrival;
 pub mod attested;
+pub mod authentication;
 pub mod caller;
 pub mod client;
 pub mod clock;

@@ -2,6 +2,7 @@
 
 use super::{
     access::{GroupName, PersonName, UsernameClaim},
+    authentication::AuthenticationEvent,
     identity_headers::{GroupsHeader, IdentityHeaders},
     known_claims::KnownClaims,
     uuid::Uuid,
@@ -25,6 +26,8 @@ pub struct Principal {
     pub is_admin: bool,
     /// An account of another issuer: the rule `user` does not admit it.
     pub is_foreign: bool,
+    /// How and when the person authenticated.
+    pub authentication: AuthenticationEvent,
     /// The person's id in another system, where it is known.
     pub other_id: Option<Box<str>>,
     /// The claims that access rules may name.
@@ -58,6 +61,8 @@ pub struct PersonClaims {
     pub claims: KnownClaims,
     /// An account of another issuer, which the rule `user` does not admit.
     pub is_foreign: bool,
+    /// How and when the person authenticated.
+    pub authentication: AuthenticationEvent,
 }
 
 impl Principal {
@@ -73,6 +78,7 @@ impl Principal {
             are_groups_partial,
             claims,
             is_foreign,
+            authentication,
         } = claims;
         let headers = IdentityHeaders::new(
             &subject,
@@ -101,6 +107,7 @@ impl Principal {
             preferred_username: preferred_username.map(Into::into),
             is_admin: false,
             is_foreign,
+            authentication,
             other_id: None,
             claims,
             are_groups_partial,

@@ -26,6 +26,9 @@ pub(super) fn applied(destination: &Destination, person: Option<&Principal>) -> 
             text += &clauses(rule, person);
         }
     }
+    if let Some(requirement) = &app.spec.authentication {
+        text += &format!("sign-in   {requirement}\n");
+    }
     text
 }
 
@@ -94,6 +97,7 @@ fn denial(decision: &Decision) -> Option<String> {
         | Denied::NotInGroup
         | Denied::NotOwner
         | Denied::OtherIssuer
+        | Denied::InsufficientAuthentication(_)
         | Denied::UnknownAccess => None,
     }
 }

@@ -140,6 +140,7 @@ impl DemoProvider {
             redirect_uri: String::new(),
             session: session.as_str().to_owned(),
             issued: now,
+            auth_time: now,
             is_offline,
         })
     }

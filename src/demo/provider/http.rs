@@ -238,6 +238,7 @@ impl DemoProvider {
             redirect_uri: redirect_uri.clone(),
             session,
             issued,
+            auth_time: issued,
             is_offline: value("scope")
                 .is_some_and(|scope| scope.split(' ').any(|it| it == "offline_access")),
         };

@@ -74,6 +74,8 @@ pub(super) struct Grant {
     pub(super) redirect_uri: String,
     pub(super) session: String,
     pub(super) issued: i64,
+    /// When the person chose a name, which is all the authentication there is.
+    pub(super) auth_time: i64,
     /// With the scope `offline_access`: its refresh token is not replaced with each use.
     pub(super) is_offline: bool,
 }
@@ -83,6 +85,7 @@ pub(super) struct Grant {
 pub(super) struct Refresh {
     pub(super) person: &'static str,
     pub(super) session: String,
+    pub(super) auth_time: i64,
     pub(super) used: bool,
     pub(super) is_offline: bool,
 }
@@ -232,6 +235,7 @@ impl DemoProvider {
             Refresh {
                 person: grant.person,
                 session: grant.session.clone(),
+                auth_time: grant.auth_time,
                 used: false,
                 is_offline: grant.is_offline,
             },

@@ -67,6 +67,7 @@ impl DemoProvider {
             redirect_uri: String::new(),
             session: String::new(),
             issued: self.now(),
+            auth_time: self.now(),
             is_offline: true,
         })
     }

@@ -113,6 +113,7 @@ impl DemoProvider {
         let Refresh {
             person,
             session,
+            auth_time,
             is_offline,
             ..
         } = found;
@@ -123,6 +124,7 @@ impl DemoProvider {
             redirect_uri: String::new(),
             session,
             issued: self.now(),
+            auth_time,
             is_offline,
         })?;
         if is_offline {
@@ -143,6 +145,7 @@ impl DemoProvider {
         claims.insert("iat".into(), now.into());
         claims.insert("exp".into(), (now + LIFE).into());
         claims.insert("sid".into(), grant.session.as_str().into());
+        claims.entry("auth_time").or_insert(grant.auth_time.into());
         claims.insert(
             "at_hash".into(),
             URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]).into(),

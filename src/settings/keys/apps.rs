@@ -102,6 +102,22 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "apps",
+        "max_age",
+        Kind::Duration,
+        "",
+        "\"15m\"",
+        "Longest time since the person entered credentials at the provider (auth_time), at least 1m. People who did so earlier, or at an unknown time, sign in again; bearer tokens get 401. Checked when a request, a WebSocket or a stream begins. Also for published ports. Needs [identity]. See docs/access.md.",
+    ),
+    key(
+        "apps",
+        "acr",
+        Kind::Texts,
+        "",
+        "[\"phr\"]",
+        "Accepted authentication context classes of the provider (acr), the preferred one first; at most 8. People who signed in with another one sign in again, as for max_age. Also for published ports.",
+    ),
+    key(
+        "apps",
         "cors_preflight",
         Kind::Switch,
         "false",

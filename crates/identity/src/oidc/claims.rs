@@ -20,7 +20,10 @@ use serde_json::{Map, Value};
 
 pub use super::kept_claims::TokenKind;
 use super::{kept_claims::kept_claims, settings::OidcSettings};
-use crate::model::{access::GroupName, known_claims::KnownClaims, principal::PersonClaims};
+use crate::model::{
+    access::GroupName, authentication::AuthenticationEvent, known_claims::KnownClaims,
+    principal::PersonClaims,
+};
 
 /// Clocks may differ by this much, in seconds.
 pub const SKEW: i64 = 60;
@@ -212,6 +215,10 @@ pub fn person(claims: &Claims, settings: &OidcSettings, kind: TokenKind) -> Pers
         groups: groups.unwrap_or_default(),
         claims: known_claims(claims, settings, kind),
         is_foreign: false,
+        authentication: AuthenticationEvent::new(
+            claims.auth_time().map(|time| time.timestamp()),
+            claims.auth_context_ref().map(|context| context.as_str()),
+        ),
     }
 }
 

@@ -33,7 +33,8 @@ impl ForeignAccounts {
             are_groups_partial: person.are_groups_partial,
             claims: person.claims,
             is_foreign: !self.are_users,
-            // Addresses and usernames are those of the other issuer.
+            // Addresses and usernames are those of the other issuer, and so is what it means by
+            // `acr`.
             ..PersonClaims::default()
         })
     }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     model::{
+        authentication::AuthenticationEvent,
         principal::{PersonClaims, Principal},
         secret::Secret,
     },
@@ -50,6 +51,7 @@ impl PartialEq for ActiveToken {
             && one.is_email_verified == two.is_email_verified
             && one.preferred_username == two.preferred_username
             && one.claims == two.claims
+            && one.authentication == two.authentication
     }
 }
 
@@ -237,6 +239,11 @@ fn person(answer: &Map<String, Value>, subject: &str, settings: &OidcSettings) -
         groups: groups.unwrap_or_default(),
         claims: kept_claims(&claims, &settings.claims, TokenKind::Access),
         is_foreign: false,
+        // RFC 9470 section 6.2.
+        authentication: AuthenticationEvent::new(
+            answer.get("auth_time").and_then(Value::as_i64),
+            answer.get("acr").and_then(Value::as_str),
+        ),
     }
 }
 

@@ -9,9 +9,14 @@ use aws_lc_rs::digest;
 use moka::{policy::EvictionPolicy, sync::Cache};
 use serde::{Deserialize, Serialize};
 
-use crate::session::{
-    browser_binding::BindHash,
-    keys::{KeyRing, Purpose},
+use crate::{
+    model::authentication::{
+        AuthenticationEvent, AuthenticationRequirement, InsufficientAuthentication,
+    },
+    session::{
+        browser_binding::BindHash,
+        keys::{KeyRing, Purpose},
+    },
 };
 
 /// A sign-in may take this long, in seconds.
@@ -45,6 +50,12 @@ pub struct PendingSignIn {
     /// Hash of the bind cookie at the other origin, if the person gets a ticket for it.
     #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<String>,
+    /// The parameter `max_age` that was sent, in seconds.
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<String>,
+    /// The parameter `acr_values` that was sent.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub acr_values: Option<String>,
 }
 
 /// Why a callback's state is not accepted.
@@ -77,6 +88,25 @@ impl PendingSignIn {
             .open(Purpose::State, state)
             .map_err(|_| StateError::NotOurs)?;
         serde_json::from_slice(&plain).map_err(|_| StateError::NotOurs)
+    }
+
+    /// Checks that an authentication meets what was required when the sign-in began. Its age then
+    /// counts, as it did for the provider: a person with a session there may come back seconds
+    /// after the limit.
+    ///
+    /// # Errors
+    /// What the provider did not confirm.
+    pub fn check_authentication(
+        &self,
+        authentication: &AuthenticationEvent,
+    ) -> Result<(), InsufficientAuthentication> {
+        let (max_age, acr_values) = (self.max_age.as_deref(), self.acr_values.as_deref());
+        match AuthenticationRequirement::from_parameters(max_age, acr_values) {
+            Ok(Some(requirement)) => requirement.check(authentication, self.issued),
+            Ok(None) => Ok(()),
+            // Never sealed by this version.
+            Err(_) => Err(InsufficientAuthentication::OtherContext),
+        }
     }
 
     /// Checks that the state has not expired, was started in this browser, and is unused.

@@ -170,7 +170,8 @@ impl TokenRefresh {
 }
 
 impl RefreshOutcome {
-    /// The id in another system is not a claim of the provider, so it is copied.
+    /// The id in another system is not a claim of the provider, so it is copied. So is the
+    /// authentication: a refresh is none (section 12.2), whatever its ID token says.
     fn from_claims(
         context: &ProviderContext,
         claims: PersonClaims,
@@ -178,6 +179,7 @@ impl RefreshOutcome {
     ) -> RefreshOutcome {
         let mut principal = Principal::new(claims, &context.settings.admin_groups);
         principal.other_id.clone_from(&before.other_id);
+        principal.authentication.clone_from(&before.authentication);
         RefreshOutcome::Person(Box::new(principal))
     }
 }

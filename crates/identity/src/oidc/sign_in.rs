@@ -1,12 +1,12 @@
 //! The two halves of a sign-in: the redirect to the provider, and the exchange of the code that
 //! comes back.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use openidconnect::{
-    AuthenticationFlow, AuthorizationCode, CsrfToken, Nonce, OAuth2TokenResponse,
-    PkceCodeChallenge, PkceCodeVerifier, Scope, TokenResponse,
+    AuthenticationContextClass, AuthenticationFlow, AuthorizationCode, CsrfToken, Nonce,
+    OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier, Scope, TokenResponse,
     core::{CoreAuthPrompt, CoreResponseType},
 };
 
@@ -19,7 +19,7 @@ use super::{
     userinfo::PersonCompletion,
 };
 use crate::{
-    model::{principal::Principal, secret::Secret},
+    model::{authentication::AuthenticationRequirement, principal::Principal, secret::Secret},
     session::{browser_binding::BindHash, keys::KeyRing, provider_tokens::ProviderTokens},
 };
 
@@ -41,6 +41,8 @@ pub struct SignInRequest {
     pub return_to: String,
     /// Hash of the bind cookie at that origin, if the person gets a ticket for it.
     pub hand_over: Option<BindHash>,
+    /// What the provider must confirm of the authentication.
+    pub requirement: Option<AuthenticationRequirement>,
 }
 
 /// The parameters of the callback.
@@ -91,6 +93,7 @@ impl SignInFlow {
         let client = self.context.client(&metadata)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let nonce = Nonce::new_random();
+        let requirement = wanted.requirement.as_ref();
         let pending = PendingSignIn {
             nonce: nonce.secret().clone(),
             verifier: verifier.secret().clone(),
@@ -99,6 +102,8 @@ impl SignInFlow {
             issued: self.context.clock.wall_seconds(),
             bind: BindHash::from_cookie(bind.as_bytes()).as_str().to_owned(),
             hand_over: wanted.hand_over.map(|bind| bind.as_str().to_owned()),
+            max_age: requirement.and_then(|it| Some(it.max_age()?.to_string())),
+            acr_values: requirement.and_then(|it| it.acr_values()),
         };
         let state = pending.seal(&self.keys).ok_or_else(not_discovered)?;
         let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
@@ -117,6 +122,13 @@ impl SignInFlow {
         if ask_who {
             // The user wants another account, so the provider must not reuse its own session.
             request = request.add_prompt(CoreAuthPrompt::Login);
+        }
+        if let Some(seconds) = requirement.and_then(|it| it.max_age()) {
+            request = request.set_max_age(Duration::from_secs(seconds.into()));
+        }
+        for context in requirement.into_iter().flat_map(|it| it.contexts()) {
+            let context = AuthenticationContextClass::new(context.to_string());
+            request = request.add_auth_context_value(context);
         }
         let (url, _, _) = request.url();
         Ok(url.into())
@@ -171,14 +183,14 @@ impl SignInFlow {
         let response = client
             .exchange_code(AuthorizationCode::new(returned.code.clone()))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?
-            .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier))
+            .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier.clone()))
             .request_async(&http)
             .await
             .map_err(exchange_error)?;
         let id_token = response
             .id_token()
             .ok_or_else(|| SignInError::Refused("no ID token came".into()))?;
-        let nonce = Nonce::new(pending.nonce);
+        let nonce = Nonce::new(pending.nonce.clone());
         let access_token = response.access_token();
         let verifier = || self.context.token_verifier();
         let claims = match verifier().verify_id_token(id_token, &nonce, Some(access_token)) {
@@ -195,6 +207,7 @@ impl SignInFlow {
         };
         self.used.remember(&returned.state);
         let mut person = claims::person(claims, &self.context.settings, TokenKind::Id);
+        pending.check_authentication(&person.authentication)?;
         let others = &claims.additional_claims().0;
         let missing = self.completion.missing(&person, claims);
         self.completion

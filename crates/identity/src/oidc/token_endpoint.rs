@@ -14,7 +14,10 @@ use super::{
     claims::{OtherClaims, TokenError, TokenFields},
     pending::StateError,
 };
-use crate::ops::http_client::{CallError, chain};
+use crate::{
+    model::authentication::InsufficientAuthentication,
+    ops::http_client::{CallError, chain},
+};
 
 /// A successful response of the token endpoint.
 pub type TokenEndpointResponse = StandardTokenResponse<TokenFields, CoreTokenType>;
@@ -59,6 +62,9 @@ pub enum SignInError {
     /// The provider refused the code.
     #[error("the sign-in service refused the sign-in: {0}")]
     Refused(String),
+    /// The ID token does not say what was required of the authentication.
+    #[error("the sign-in service did not confirm what the app requires: {0}")]
+    NotConfirmed(#[from] InsufficientAuthentication),
     /// The ID token is not valid.
     #[error("the sign-in service's answer is not valid: {0}")]
     Token(#[from] TokenError),

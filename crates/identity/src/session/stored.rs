@@ -14,6 +14,7 @@ use super::{
 use crate::model::{
     access::{GroupName, clause::ClaimPointer},
     app::AppId,
+    authentication::AuthenticationEvent,
     known_claims::{KnownClaim, KnownClaims},
     principal::{PersonClaims, Principal},
     secret::Secret,
@@ -50,6 +51,11 @@ struct StoredPerson {
     /// Records of older versions have none, so their claims are not known.
     #[serde(default)]
     claims: Vec<(String, Vec<String>)>,
+    /// Records of older versions have neither this nor `acr`.
+    #[serde(default)]
+    auth_time: Option<i64>,
+    #[serde(default)]
+    acr: Option<String>,
 }
 
 fn unknown_groups_are_partial() -> bool {
@@ -110,6 +116,8 @@ impl StoredSignIn {
                 is_admin: person.is_admin,
                 other_id: person.other_id.as_deref().map(str::to_owned),
                 claims: person.claims.iter().map(stored_claim).collect(),
+                auth_time: person.authentication.time,
+                acr: person.authentication.context.as_deref().map(str::to_owned),
             },
             id_token: text(id_token),
             refresh_token: refresh_token
@@ -139,6 +147,8 @@ impl StoredSignIn {
             is_admin,
             other_id,
             claims,
+            auth_time,
+            acr,
         } = self.person;
         let groups = groups
             .iter()
@@ -155,6 +165,7 @@ impl StoredSignIn {
             claims: KnownClaims::new(claims.into_iter().filter_map(known_claim).collect()),
             // Only people of the configured issuer have sessions.
             is_foreign: false,
+            authentication: AuthenticationEvent::new(auth_time, acr.as_deref()),
         };
         let mut person = Principal::new(claims, &[]);
         person.is_admin = is_admin;
@@ -250,6 +261,32 @@ mod tests {
         let pointer = ClaimPointer::new("/department").expect("a pointer");
         assert_eq!(person.claims.values(&pointer), None);
         assert!(person.are_groups_partial(), "the list may have been cut");
+        assert_eq!(person.authentication, AuthenticationEvent::default());
+    }
+
+    #[test]
+    fn a_record_keeps_how_and_when_the_person_authenticated() {
+        let stored: StoredPerson = serde_json::from_value(json!({
+            "subject": "alice", "name": "Alice", "email": null, "preferred_username": null,
+            "groups": [], "is_admin": false, "arvados_user": null, "auth_time": 17, "acr": "gold",
+        }))
+        .expect("readable");
+        let again = serde_json::to_value(&stored).expect("writable");
+        assert_eq!(
+            (&again["auth_time"], &again["acr"]),
+            (&json!(17), &json!("gold"))
+        );
+        let record = StoredSignIn {
+            key: [0; 32],
+            person: stored,
+            id_token: None,
+            refresh_token: None,
+            session_id: None,
+            source_token: None,
+        };
+        let (person, _) = record.into_parts();
+        let wanted = AuthenticationEvent::new(Some(17), Some("gold"));
+        assert_eq!(person.authentication, wanted);
     }
 
     #[test]
