@@ -104,7 +104,9 @@ where
     /// Watches objects, without their managed fields.
     pub fn new(api: Api<K>, kind: K::DynamicType, settings: WatchSettings<'_>) -> Watched<K> {
         // Often half of an object, and rarely read.
-        Watched::trimmed(api, kind, settings, |object| object.managed_fields_mut().clear())
+        Watched::trimmed(api, kind, settings, |object| {
+            object.managed_fields_mut().clear();
+        })
     }
 
     /// Watches objects without the parts that `trim` removes.

@@ -218,8 +218,10 @@ impl InstallationReconcile {
                         FailureKind::Cancelled => Report::Cancelled(cancel_cause(subject)),
                     },
                 };
+                // The result is about the spec of its start. A deletion changes the generation too.
+                let is_deleted = cancel_cause(subject) == CancelCause::Deleted;
                 let facts = StatusFacts {
-                    generation: Some(generation),
+                    generation: (!is_deleted).then_some(generation),
                     ..observation.facts()
                 };
                 self.report(subject, facts, report).await?;

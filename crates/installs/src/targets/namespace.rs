@@ -206,7 +206,12 @@ mod tests {
         keep_own_fields(&mut live);
         assert_eq!(live.managed_fields.as_ref().map(Vec::len), Some(2));
         for (owner, labels, annotations, wanted) in [
-            ("one", texts(&[("env", "dev")]), texts(&[("note", "n")]), true),
+            (
+                "one",
+                texts(&[("env", "dev")]),
+                texts(&[("note", "n")]),
+                true,
+            ),
             // Others may set the same.
             (
                 "one",
@@ -216,7 +221,12 @@ mod tests {
             ),
             ("one", texts(&[("env", "dev")]), texts(&[]), false),
             ("one", texts(&[]), texts(&[("note", "n")]), false),
-            ("one", texts(&[("env", "prod")]), texts(&[("note", "n")]), false),
+            (
+                "one",
+                texts(&[("env", "prod")]),
+                texts(&[("note", "n")]),
+                false,
+            ),
             ("two", texts(&[("team", "a")]), texts(&[]), true),
             ("two", texts(&[]), texts(&[]), false),
             ("three", texts(&[]), texts(&[]), true),
