@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::rig::{EDITOR, Rig, installation, installation_body, installations};
+use super::rig::{EDITOR, Rig, VIEWER, installation, installation_body, installations};
 
 const EDGE: &str = "/api/v2/clusters/edge/applicationinstallations";
 
@@ -48,6 +48,28 @@ async fn the_installations_of_a_target_are_stored_here_with_its_label() {
     let deleted = rig.call("alice", "DELETE", &there, Value::Null).await;
     assert_eq!(deleted, (200, json!({})));
     assert!(rig.stored(&namespace, "there").await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_counts_no_namespaces_of_other_targets() {
+    let mut rig = Rig::new().await;
+    let app = rig.define("app", json!({})).await;
+    let namespace = rig.namespace.name.clone();
+    rig.allow("alice", EDITOR, &namespace).await;
+    rig.allow("bob", VIEWER, &namespace).await;
+    let body = installation_body(&app, &namespace, "there");
+    assert_eq!(rig.call("alice", "POST", EDGE, body).await.0, 201);
+    let (status, list) = rig.call("bob", "GET", EDGE, Value::Null).await;
+    assert_eq!(status, 200, "{list}");
+    assert_eq!(list[0]["name"], "there");
+    assert_eq!(list.as_array().map(Vec::len), Some(1));
+    // On this cluster there is nothing that he may see: the namespace does not count here.
+    let refused = rig.error("bob", "GET", &installations(), Value::Null).await;
+    assert_eq!(refused.0, 403, "{}", refused.1);
+    rig.install("alice", &app, &namespace, "here").await;
+    let (status, list) = rig.call("bob", "GET", &installations(), Value::Null).await;
+    assert_eq!(status, 200, "{list}");
+    assert_eq!(list[0]["name"], "here");
 }
 
 #[tokio::test(flavor = "multi_thread")]
