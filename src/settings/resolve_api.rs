@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
     file::ConfigFile, resolve_controller, resolve_datasets, resolve_groups, resolve_identity,
-    resolve_kubernetes, resolve_listen, resolve_process, resolve_session, resolve_site,
-    section::ConfigSection, values::API_ADDRESS,
+    resolve_installations, resolve_kubernetes, resolve_listen, resolve_process, resolve_session,
+    resolve_site, section::ConfigSection, values::API_ADDRESS,
 };
 use crate::{
     api::{
@@ -107,7 +107,7 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
     let import = template_import(file);
     let device_sign_in = file.section("api").switch("device_sign_in");
     let datasets = resolve_datasets::for_all_apps(file);
-    let installations = installations(&file.section("api"));
+    let installations = installations(file);
     let site = site?;
     Some(ApiService {
         address: address?,
@@ -135,7 +135,8 @@ fn template_import(file: &ConfigFile<'_>) -> Option<Option<ImportSettings>> {
 }
 
 /// `Some(None)`: it is off. `None` only together with an error.
-fn installations(api: &ConfigSection<'_>) -> Option<Option<InstallationsSettings>> {
+fn installations(file: &ConfigFile<'_>) -> Option<Option<InstallationsSettings>> {
+    let api = &file.section("api");
     let is_on = api.switch("installations").unwrap_or(false);
     let claim = api.required_or("username_claim", UsernameClaim::default(), |name| {
         UsernameClaim::parse(name).ok_or_else(|| "must be preferred_username or sub".to_owned())
@@ -146,6 +147,7 @@ fn installations(api: &ConfigSection<'_>) -> Option<Option<InstallationsSettings
             username_prefix: prefix(api, "username_prefix")?,
             groups_prefix: prefix(api, "groups_prefix")?,
         },
+        cluster_name: resolve_installations::cluster_name(file),
     };
     Some(is_on.then_some(settings))
 }

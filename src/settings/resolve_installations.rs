@@ -38,6 +38,20 @@ pub(super) fn installations(
     Some(is_on.then(|| defaults(namespaces)))
 }
 
+/// The name of this cluster in the selectors of definitions, for a process beside the controller.
+pub(super) fn cluster_name(file: &ConfigFile<'_>) -> String {
+    let controller = file.section("controller");
+    let written = match controller.is_table("installations") {
+        true => controller.inner(
+            "installations",
+            "controller.installations",
+            |section: ConfigSection<'_>| section.text("cluster_name"),
+        ),
+        false => None,
+    };
+    written.flatten().unwrap_or_else(|| HOME_TARGET.to_owned())
+}
+
 fn defaults(namespaces: Option<&[String]>) -> InstallationSettings {
     let first = namespaces.and_then(<[String]>::first);
     let git = GitSettings {

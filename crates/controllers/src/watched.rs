@@ -101,8 +101,21 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     K::DynamicType: Hash + Eq + Clone + Unpin + Send + Sync,
 {
-    /// Watches objects.
+    /// Watches objects, without their managed fields.
     pub fn new(api: Api<K>, kind: K::DynamicType, settings: WatchSettings<'_>) -> Watched<K> {
+        // Often half of an object, and rarely read.
+        Watched::trimmed(api, kind, settings, |object| {
+            object.managed_fields_mut().clear();
+        })
+    }
+
+    /// Watches objects without the parts that `trim` removes.
+    pub fn trimmed(
+        api: Api<K>,
+        kind: K::DynamicType,
+        settings: WatchSettings<'_>,
+        trim: impl FnMut(&mut K) + Send + 'static,
+    ) -> Watched<K> {
         let config = watch_config(settings.length);
         let config = match settings.label {
             Some(label) => config.labels(label),
@@ -112,8 +125,7 @@ where
         let store = writer.as_reader();
         let changes = watcher(api, config)
             .default_backoff()
-            // Often half of an object, and never read.
-            .modify(|object| object.managed_fields_mut().clear())
+            .modify(trim)
             .reflect(writer)
             .filter_map(|event| {
                 future::ready(match event {

@@ -8,14 +8,16 @@ mod deletion;
 mod observed;
 mod step;
 
-pub use observed::{Downloaded, NamespaceState, ObservedInstallation, RetryTimes, TargetState};
+pub use observed::{
+    Downloaded, NamespaceState, ObservedInstallation, RetryTimes, RunningUpgrade, TargetState,
+};
 pub use step::{Hold, Step};
 
 use k8s_openapi::jiff::SignedDuration;
 use ludgate_cluster::crd::definition::ApplicationVersion;
 
 use crate::{
-    applied_digest::InputDigest,
+    applied_digest::{AppliedDigest, InputDigest},
     conditions, interval,
     release::latest,
     release_name::check_owner,
@@ -27,6 +29,8 @@ use crate::{
 
 /// Pause while a target has no node.
 const NO_NODES: SignedDuration = SignedDuration::from_secs(10);
+/// An upgrade that lasts longer waits for objects or for a hook.
+const MAX_BUSY: SignedDuration = SignedDuration::from_secs(3);
 
 /// The next step.
 pub fn next_step(observed: &ObservedInstallation<'_>) -> Step {
@@ -45,7 +49,7 @@ pub fn next_step(observed: &ObservedInstallation<'_>) -> Step {
         return Step::AddFinalizer;
     }
     if observed.operation.own.is_some() {
-        return Step::Wait(None);
+        return while_running(observed);
     }
     let version = match find_version(observed) {
         Ok(version) => version,
@@ -66,6 +70,31 @@ pub fn next_step(observed: &ObservedInstallation<'_>) -> Step {
         Some(step) => step,
         None => apply(observed, version),
     }
+}
+
+/// The step while a process of this replica runs. An upgrade that waits for what is no longer
+/// wanted is cancelled. A shorter one ends by itself, and its release needs no repair.
+fn while_running(observed: &ObservedInstallation<'_>) -> Step {
+    let upgrade = observed.upgrade;
+    let Some(upgrade) = upgrade.filter(|upgrade| is_outdated(observed, upgrade.digest)) else {
+        return Step::Wait(None);
+    };
+    match upgrade.since.checked_add(MAX_BUSY) {
+        Ok(until) if until > observed.now => Step::Wait(Some(until)),
+        Ok(_) | Err(_) => Step::Cancel,
+    }
+}
+
+/// Whether the spec changed since an upgrade to this digest began, and now leads to another one.
+/// While the spec is invalid or its version is absent, nothing else is wanted.
+fn is_outdated(observed: &ObservedInstallation<'_>, digest: &AppliedDigest) -> bool {
+    let Ok(version) = find_version(observed) else {
+        return false;
+    };
+    let definition = observed.definition.map(|definition| &definition.spec);
+    observed.is_changed()
+        && validate_stored(&observed.installation.spec, definition).is_empty()
+        && !digest.has_inputs(&inputs(observed, version))
 }
 
 /// The version to install, or the step without one.
@@ -119,10 +148,7 @@ fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
 
 /// The normal path: download, namespace, upgrade.
 fn apply(observed: &ObservedInstallation<'_>, version: &ApplicationVersion) -> Step {
-    let spec = &observed.installation.spec;
-    // Values that cannot be read are errors that were reported before.
-    let values = values::installation_values(spec).unwrap_or_default();
-    let inputs = InputDigest::new(version, &values, observed.options());
+    let inputs = inputs(observed, version);
     let applied = observed.applied();
     let is_deployed = observed.is_deployed();
     if let Some(downloaded) = observed.downloaded.filter(|it| it.inputs == inputs) {
@@ -151,6 +177,13 @@ fn apply(observed: &ObservedInstallation<'_>, version: &ApplicationVersion) -> S
         Some(until) if until > observed.now && !observed.is_changed() => Step::Wait(Some(until)),
         Some(_) | None => Step::Download(inputs),
     }
+}
+
+/// The digest of what the installation asks for.
+fn inputs(observed: &ObservedInstallation<'_>, version: &ApplicationVersion) -> InputDigest {
+    // Values that cannot be read are errors that were reported before.
+    let values = values::installation_values(&observed.installation.spec).unwrap_or_default();
+    InputDigest::new(version, &values, observed.options())
 }
 
 #[cfg(test)]

@@ -54,14 +54,32 @@ pub enum Report<'a> {
         /// What was to be applied.
         digest: &'a AppliedDigest,
     },
-    /// A person deleted the installation while an operation ran.
-    Cancelled,
+    /// The installation was deleted or changed while an operation ran.
+    Cancelled(CancelCause),
     /// The release could not be removed.
     UninstallFailed(&'a str),
     /// A stuck release was repaired.
     Recovered(StuckAction),
     /// A stuck release could not be repaired.
     RecoveryFailed(&'a str),
+}
+
+/// Why an operation was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelCause {
+    /// The installation was deleted.
+    Deleted,
+    /// The spec changed, and an operation for it follows.
+    Changed,
+}
+
+impl CancelCause {
+    fn message(self) -> &'static str {
+        match self {
+            CancelCause::Deleted => "the operation was cancelled by the deletion",
+            CancelCause::Changed => "the operation was cancelled by a change of the spec",
+        }
+    }
 }
 
 /// What is known besides the report.
@@ -230,13 +248,7 @@ impl StatusDraft {
                 is_atomic,
                 digest,
             } => self.attempted(result, error, is_atomic, digest),
-            Report::Cancelled => {
-                self.set_ready(
-                    no,
-                    "Cancelled",
-                    "the operation was cancelled by the deletion",
-                );
-            }
+            Report::Cancelled(cause) => self.set_ready(no, "Cancelled", cause.message()),
             Report::UninstallFailed(text) => self.set_ready(no, "UninstallFailed", text),
             Report::Recovered(action) => self.recovered(action),
             Report::RecoveryFailed(text) => self.set(RECOVERED, no, "RecoveryFailed", text),

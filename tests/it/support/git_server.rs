@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::{
+    helm::charts,
     message::{Message, Reader},
     web_chart::write_web_chart,
 };
@@ -30,6 +31,25 @@ impl GitServer {
     /// The folder `chart` of the repository has the chart with pods, in the version 0.1.0 at the
     /// tag `v1` and 0.2.0 at `v2`.
     pub async fn start(chart: &str) -> GitServer {
+        let write = |files: &Path, version: &str| write_web_chart(files, chart, version);
+        GitServer::with(chart, write).await
+    }
+
+    /// The same of the folder and the chart `example`, which has no pods.
+    pub async fn of_examples() -> GitServer {
+        let write = |files: &Path, version: &str| {
+            let copied = std::process::Command::new("cp")
+                .arg("-r")
+                .arg(charts().join(format!("example-{version}")))
+                .arg(files)
+                .status();
+            assert!(copied.expect("cp").success());
+        };
+        GitServer::with("example", write).await
+    }
+
+    /// `write` makes the folder of the chart in this version.
+    async fn with(chart: &str, write: impl Fn(&Path, &str)) -> GitServer {
         let folder = tempfile::tempdir().expect("a folder");
         let repository = folder.path().join("charts");
         git(folder.path(), &["init", "-q", "-b", "main", "charts"]).await;
@@ -37,7 +57,7 @@ impl GitServer {
             let files = repository.join(chart);
             // The first version has none before it.
             let _ = std::fs::remove_dir_all(&files);
-            write_web_chart(&files, chart, version);
+            write(&files, version);
             git(&repository, &["add", "--all"]).await;
             git(&repository, &["commit", "-q", "-m", version]).await;
             git(&repository, &["tag", tag]).await;

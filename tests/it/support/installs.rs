@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace},
+    jiff::Timestamp,
+};
 use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
@@ -24,6 +27,9 @@ use super::{
     helm::{logged_program, server_side},
     kube_namespace::{KubeNamespace, kind_of, kubectl, role_of_apps},
 };
+
+/// The longest time from a deletion to the end of the operation that waits, in seconds.
+pub const AT_ONCE: i64 = 2;
 
 pub fn installations() -> ApiResource {
     kind_of::<ApplicationInstallation>()
@@ -339,6 +345,16 @@ pub fn condition<'s>(status: &'s Value, kind: &str) -> (&'s str, &'s str) {
     let condition = &status["conditions"][kind];
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
     (text("status"), text("reason"))
+}
+
+/// Whole seconds from the deletion of an object to its condition, by the times that the API server
+/// and the controller wrote. A busy machine may show them to a test later.
+pub fn seconds_to_condition(object: &DynamicObject, kind: &str) -> i64 {
+    let deleted = object.metadata.deletion_timestamp.as_ref();
+    let deleted = deleted.expect("a deletion").0;
+    let time = object.data["status"]["conditions"][kind]["lastHeartbeatTime"].as_str();
+    let time: Timestamp = time.and_then(|time| time.parse().ok()).expect("a time");
+    time.as_second() - deleted.as_second()
 }
 
 /// Whether `Ready` is true for the current spec, and nothing runs.

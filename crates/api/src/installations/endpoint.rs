@@ -77,6 +77,7 @@ async fn execute(
             let calls = InstallationCalls {
                 home,
                 target: &cluster,
+                cluster_name: &api.cluster_name,
                 person: &person,
                 user: &user,
             };

@@ -11,7 +11,7 @@ use ludgate_cluster::crd::{
 };
 use ludgate_installs::{
     conditions::READY,
-    controller::annotations::{TARGET_LABEL, target_name},
+    controller::annotations::{TARGET_LABEL, selector_name, target_name},
     resource_json::{error::ResourceError, installation},
     validation::deletion,
 };
@@ -44,6 +44,8 @@ pub(super) struct InstallationCalls<'a> {
     pub(super) home: &'a HomeCluster,
     /// The name of the target.
     pub(super) target: &'a str,
+    /// The name of the cluster that stores the objects, in the selectors of definitions.
+    pub(super) cluster_name: &'a str,
     pub(super) person: &'a Principal,
     /// The person's name and groups for Kubernetes.
     pub(super) user: &'a ClusterUser,
@@ -134,7 +136,7 @@ impl InstallationCalls<'_> {
         refusal: ResourceError,
     ) -> Result<Vec<ApplicationInstallation>, ResourceError> {
         let client = &self.home.client;
-        let mut all = objects::installations(client, None).await?;
+        let mut all = self.all_on_target(None).await?;
         let namespaces: BTreeSet<String> = all.iter().filter_map(ResourceExt::namespace).collect();
         if namespaces.len() > MAX_NAMESPACES {
             let mut error = refusal;
@@ -157,7 +159,6 @@ impl InstallationCalls<'_> {
         all.retain(|installation| {
             let namespace = installation.namespace();
             namespace.is_some_and(|namespace| permitted.contains(&namespace))
-                && target_name(installation) == self.target
         });
         Ok(all)
     }
@@ -265,7 +266,8 @@ impl InstallationCalls<'_> {
     async fn delete(&self, name: &InstallationName) -> Result<Answer, ResourceError> {
         let stored = self.get(name).await?;
         let named = self.named(&stored).await?;
-        deletion::check_installation(&stored, named.as_ref(), self.target)
+        let target = selector_name(self.target, self.cluster_name);
+        deletion::check_installation(&stored, named.as_ref(), target)
             .map_err(|refusal| ResourceError::new(403, refusal))?;
         let deleted = objects::delete(&self.home.writer, &stored).await;
         deleted.map_err(from_cluster)?;

@@ -5,16 +5,19 @@ use ludgate_cluster::Cluster;
 use super::{cluster_user::ClusterNames, home_cluster::HomeCluster};
 
 /// The settings of the REST API of applications.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallationsSettings {
     /// The names of people in the cluster.
     pub names: ClusterNames,
+    /// The name of the cluster in the selectors of definitions.
+    pub cluster_name: String,
 }
 
 /// What the calls depend on.
 pub struct InstallationsApi {
     pub(super) home: HomeCluster,
     pub(super) names: ClusterNames,
+    pub(super) cluster_name: String,
 }
 
 impl InstallationsApi {
@@ -23,6 +26,7 @@ impl InstallationsApi {
         InstallationsApi {
             home: HomeCluster::new(cluster),
             names: settings.names,
+            cluster_name: settings.cluster_name,
         }
     }
 }

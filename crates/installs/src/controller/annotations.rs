@@ -19,6 +19,14 @@ pub const CREATED_FOR_ANNOTATION: &str = "ludgate.dev/created-for";
 /// have deleted them since.
 pub const DEFAULTED_TARGETS_ANNOTATION: &str = "ludgate.dev/default-applications";
 
+/// The name of a target in the selectors of definitions; `cluster_name` is that of this cluster.
+pub fn selector_name<'n>(target: &'n str, cluster_name: &'n str) -> &'n str {
+    match target {
+        HOME_TARGET => cluster_name,
+        other => other,
+    }
+}
+
 /// The target that an installation was bound to, or the one that it names.
 pub fn target_name(installation: &impl ResourceExt) -> &str {
     let bound = installation.annotations().get(BOUND_TARGET_ANNOTATION);

@@ -43,6 +43,14 @@ impl Work {
             Work::Uninstall => OperationKind::Uninstall,
         }
     }
+
+    /// What it applies; `None`: it is no upgrade.
+    pub(super) fn digest(&self) -> Option<&AppliedDigest> {
+        match self {
+            Work::Apply { digest, .. } => Some(digest),
+            Work::Repair(_) | Work::Uninstall => None,
+        }
+    }
 }
 
 /// Why an operation failed.
@@ -70,6 +78,8 @@ pub(super) struct OperationFailure {
 pub(super) struct EndedOperation {
     pub(super) work: Work,
     pub(super) result: Result<(), OperationFailure>,
+    /// The generation of the spec that it began with. The spec may have changed since.
+    pub(super) generation: i64,
 }
 
 /// A chart on the disk. Its folder is removed on drop.

@@ -16,7 +16,7 @@ use ludgate_cluster::{
 use serde_json::{Value, json};
 
 use super::{
-    annotations::{DEFAULTED_TARGETS_ANNOTATION, TARGET_LABEL, target_name},
+    annotations::{DEFAULTED_TARGETS_ANNOTATION, TARGET_LABEL, selector_name, target_name},
     context::InstallationReconcile,
     settings::HOME_TARGET,
     target_cluster::TargetCluster,
@@ -65,12 +65,8 @@ impl InstallationReconcile {
         scope: Option<&str>,
     ) -> Result<(), ApiCallError> {
         let settings = self.settings();
-        let name = match cluster.is_home() {
-            true => settings.cluster_name.as_str(),
-            false => cluster.name.as_str(),
-        };
         let target = DefaultsTarget {
-            name,
+            name: selector_name(&cluster.name, &settings.cluster_name),
             namespace: settings.default_namespace.as_deref().or(scope),
             has_initial_apps: self.has_initial_apps(cluster),
             has_default_apps: self.defaulted_targets().contains(&cluster.name),

@@ -26,7 +26,8 @@ pub(super) type Prepared = Result<(), String>;
 
 impl InstallationReconcile {
     /// Makes the namespace if there is none, and gives it the labels and annotations of the
-    /// installation, where it may set them. Those of others stay: `Err` names one that differs.
+    /// installation, where it may set them. Earlier ones of the installation go. Those of others
+    /// stay: `Err` names one that differs.
     ///
     /// # Errors
     /// A call failed.
@@ -37,6 +38,7 @@ impl InstallationReconcile {
         permitted: PermittedPlacement,
     ) -> Result<Prepared, ReconcileError> {
         let name = &observation.target_namespace.name;
+        let meta = &observation.namespace_meta;
         if !observation.namespace.exists {
             if !self
                 .create_namespace(subject, observation, permitted)
@@ -45,12 +47,11 @@ impl InstallationReconcile {
                 // Another writer was faster. The next observation shows the origin.
                 return Ok(Ok(()));
             }
+            if meta.is_empty() {
+                return Ok(Ok(()));
+            }
         } else if !self.record_origin(subject, observation).await? {
             // What the installation may set depends on the record.
-            return Ok(Ok(()));
-        }
-        let meta = &observation.namespace_meta;
-        if meta.is_empty() {
             return Ok(Ok(()));
         }
         self.metrics.wrote();

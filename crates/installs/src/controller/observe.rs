@@ -1,6 +1,6 @@
 //! The observed state of one installation at one time, as input of the plan.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{api::core::v1::Node, jiff::Timestamp};
 use kube::{Api, ResourceExt, api::ListParams};
@@ -80,11 +80,13 @@ pub(super) struct Observation {
     retry: RetryTimes,
 }
 
-/// Why nothing can be observed.
-pub(super) enum Unobserved {
-    /// The first list of the target is not complete yet.
+/// What can be observed of an installation.
+pub(super) enum Observed {
+    /// Its release and its namespace.
+    Installation(Box<Observation>),
+    /// Nothing: the first list of the target is not complete yet.
     NotListed,
-    /// The target does not exist, is refused, or refuses the controller's calls.
+    /// Nothing: the target does not exist, or is refused. The text says which.
     NoTarget(String),
 }
 
@@ -130,6 +132,7 @@ impl Observation {
                 // this replica are in `operations`.
                 was_taken_over: true,
             },
+            upgrade: own.and_then(RunningOperation::upgrade),
             downloaded: self.chart.as_ref().map(|chart| &chart.downloaded),
             retry: self.retry,
             is_interval_due: self.due.is_some_and(|due| due <= self.now),
@@ -209,15 +212,31 @@ impl InstallationReconcile {
     ///
     /// # Errors
     /// The history of the release cannot be read.
-    pub(super) async fn observe(
+    pub(super) async fn observe(&self, subject: &Subject) -> Result<Observed, ReconcileError> {
+        let target = subject.target();
+        let cluster = match self.clusters.get(target) {
+            Some(Target::Usable(cluster)) if cluster.is_listed() => cluster,
+            Some(Target::Usable(_)) => return Ok(Observed::NotListed),
+            Some(Target::Refused(reason)) => {
+                let text = format!("target \"{target}\" is refused: {reason}");
+                return Ok(Observed::NoTarget(text));
+            }
+            None => {
+                let text = format!("there is no target \"{target}\"");
+                return Ok(Observed::NoTarget(text));
+            }
+        };
+        let observation = self.observe_on(subject, cluster).await?;
+        Ok(Observed::Installation(Box::new(observation)))
+    }
+
+    /// Observes an installation whose target is listed.
+    async fn observe_on(
         &self,
         subject: &Subject,
-    ) -> Result<Result<Observation, Unobserved>, ReconcileError> {
+        cluster: Arc<TargetCluster>,
+    ) -> Result<Observation, ReconcileError> {
         let target = subject.target();
-        let cluster = match self.listed_cluster(target) {
-            Ok(cluster) => cluster,
-            Err(unobserved) => return Ok(Err(unobserved)),
-        };
         let installation = &subject.installation;
         let name = &installation.spec.application_ref.name;
         let definition = self.stores.definition(name);
@@ -259,7 +278,9 @@ impl InstallationReconcile {
             exists: found.is_some(),
             is_terminating: found.is_some_and(|it| it.metadata.deletion_timestamp.is_some()),
             is_prepared: origin.is_recorded()
-                && found.is_some_and(|found| is_labelled(found, &namespace_meta)),
+                && found.is_some_and(|found| {
+                    !may_label || namespace_meta.is_applied(&found.metadata, &release.release)
+                }),
             is_created_here: origin.is_created(),
             is_shared: found.is_some() && self.is_shared(subject, &cluster, &release),
         };
@@ -267,7 +288,7 @@ impl InstallationReconcile {
             target: target.to_owned(),
             namespace: target_namespace.name.clone(),
         };
-        Ok(Ok(Observation {
+        Ok(Observation {
             definition,
             cluster,
             target_namespace,
@@ -285,23 +306,7 @@ impl InstallationReconcile {
             now,
             state,
             retry,
-        }))
-    }
-
-    /// The cluster of a target, once its objects are listed.
-    fn listed_cluster(&self, target: &str) -> Result<Arc<TargetCluster>, Unobserved> {
-        match self.clusters.get(target) {
-            Some(Target::Usable(cluster)) if cluster.is_listed() => Ok(cluster),
-            Some(Target::Usable(_)) => Err(Unobserved::NotListed),
-            Some(Target::Refused(reason)) => {
-                let text = format!("target \"{target}\" is refused: {reason}");
-                Err(Unobserved::NoTarget(text))
-            }
-            None => {
-                let text = format!("there is no target \"{target}\"");
-                Err(Unobserved::NoTarget(text))
-            }
-        }
+        })
     }
 
     async fn target_state(&self, cluster: &TargetCluster) -> TargetState {
@@ -373,11 +378,6 @@ fn existing_namespace(found: &NamespaceObject, origin: NamespaceOrigin) -> Exist
     }
 }
 
-/// Whether a namespace has the labels and annotations of an app.
-fn is_labelled(found: &NamespaceObject, wanted: &NamespaceMeta) -> bool {
-    has_all(found.labels(), &wanted.labels) && has_all(found.annotations(), &wanted.annotations)
-}
-
 /// The release of an installation.
 fn release_key(
     installation: &ApplicationInstallation,
@@ -416,11 +416,4 @@ fn namespace_meta(wanted: &AppNamespaceSpec, default: Option<&AppNamespaceSpec>)
         labels: namespace_keys::permitted(wanted.labels.as_ref(), labels),
         annotations: namespace_keys::permitted(wanted.annotations.as_ref(), annotations),
     }
-}
-
-/// Whether all wanted entries were found.
-fn has_all(found: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
-    wanted
-        .iter()
-        .all(|(key, value)| found.get(key) == Some(value))
 }

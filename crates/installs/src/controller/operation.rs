@@ -16,7 +16,7 @@ use super::{
     context::InstallationReconcile,
     observe::{Observation, Subject},
     operations::{OperationPermit, ReleaseKey},
-    report::earlier_status,
+    report::{StatusFacts, earlier_status},
     target_cluster::TargetCluster,
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
     },
     releases::secret::OWNER_LABEL,
     retry::{AttemptResult, Recovery, RecoveryStage, RecoveryStep},
-    status::Report,
+    status::{CancelCause, Report},
     stuck::StuckAction,
     targets::token::{NamespaceAccessError, NamespaceAccount},
     values,
@@ -62,6 +62,7 @@ struct EndGuard {
     work: Work,
     cluster: Arc<TargetCluster>,
     release: ReleaseKey,
+    generation: i64,
     result: Result<(), OperationFailure>,
     permit: Option<OperationPermit>,
 }
@@ -75,6 +76,7 @@ impl Drop for EndGuard {
         let ended = EndedOperation {
             work: self.work.clone(),
             result: self.result.clone(),
+            generation: self.generation,
         };
         let memory = &self.context.memory;
         memory.with(&self.key, &self.uid, |remembered| {
@@ -104,7 +106,7 @@ impl InstallationReconcile {
     ) -> Result<bool, ReconcileError> {
         let key = observation.release.clone();
         let now = Timestamp::now();
-        let begun = self.operations.begin(key, work.kind(), &subject.uid, now);
+        let begun = self.operations.begin(key, &work, &subject.uid, now);
         let Some(permit) = begun else {
             return Ok(false);
         };
@@ -131,6 +133,7 @@ impl InstallationReconcile {
             work,
             cluster: observation.cluster.clone(),
             release: observation.release.clone(),
+            generation: subject.installation.metadata.generation.unwrap_or_default(),
             result: Err(OperationFailure {
                 kind: FailureKind::Disturbed,
                 message: "the operation was interrupted".to_owned(),
@@ -186,7 +189,12 @@ impl InstallationReconcile {
         let ended = self
             .memory
             .with(&subject.key, &subject.uid, |it| it.ended.clone());
-        let Some(EndedOperation { work, result }) = ended else {
+        let Some(EndedOperation {
+            work,
+            result,
+            generation,
+        }) = ended
+        else {
             return Ok(false);
         };
         let kind = work.kind();
@@ -207,10 +215,16 @@ impl InstallationReconcile {
                             attempt(AttemptResult::Disturbed, &failure.message)
                         }
                         FailureKind::NotPermitted => Report::NotPermitted(&failure.message),
-                        FailureKind::Cancelled => Report::Cancelled,
+                        FailureKind::Cancelled => Report::Cancelled(cancel_cause(subject)),
                     },
                 };
-                self.report(subject, observation.facts(), report).await?;
+                // The result is about the spec of its start. A deletion changes the generation too.
+                let is_deleted = cancel_cause(subject) == CancelCause::Deleted;
+                let facts = StatusFacts {
+                    generation: (!is_deleted).then_some(generation),
+                    ..observation.facts()
+                };
+                self.report(subject, facts, report).await?;
             }
             Work::Repair(recovery) => {
                 self.record_repair(subject, observation, recovery, failure)
@@ -255,9 +269,8 @@ impl InstallationReconcile {
             self.write_status(subject, after).await?;
         }
         if failure.kind == FailureKind::Cancelled {
-            return self
-                .report(subject, observation.facts(), Report::Cancelled)
-                .await;
+            let report = Report::Cancelled(cancel_cause(subject));
+            return self.report(subject, observation.facts(), report).await;
         }
         let report = Report::RecoveryFailed(&failure.message);
         self.report(subject, observation.facts(), report).await
@@ -373,6 +386,14 @@ impl InstallationReconcile {
         if let Err(error) = account.unbind(&run.cluster.writer).await {
             tracing::warn!(namespace, %error, "the account of the namespace keeps its role");
         }
+    }
+}
+
+/// Why the operation of an installation was cancelled.
+fn cancel_cause(subject: &Subject) -> CancelCause {
+    match subject.installation.metadata.deletion_timestamp.is_some() {
+        true => CancelCause::Deleted,
+        false => CancelCause::Changed,
     }
 }
 

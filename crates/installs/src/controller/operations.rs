@@ -10,8 +10,10 @@ use k8s_openapi::jiff::Timestamp;
 use ludgate_cluster::crd::installation_status::InstallationOperation;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::InstallationMetrics;
-use crate::{status::format_time, stuck::OperationKind};
+use super::{attempts::Work, metrics::InstallationMetrics};
+use crate::{
+    applied_digest::AppliedDigest, plan::RunningUpgrade, status::format_time, stuck::OperationKind,
+};
 
 /// A release of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +40,18 @@ pub(super) struct RunningOperation {
     /// What the status of the installation says.
     pub(super) record: InstallationOperation,
     pub(super) cancel: CancellationToken,
+    /// What it applies; `None`: it is no upgrade.
+    digest: Option<AppliedDigest>,
+    since: Timestamp,
+}
+
+impl RunningOperation {
+    /// The operation as an upgrade; `None`: it is none.
+    pub(super) fn upgrade(&self) -> Option<RunningUpgrade<'_>> {
+        let digest = self.digest.as_ref()?;
+        let since = self.since;
+        Some(RunningUpgrade { digest, since })
+    }
 }
 
 /// The right to run a process for a release. On drop the release is free again.
@@ -61,7 +75,7 @@ impl RunningOperations {
     pub(super) fn begin(
         &self,
         key: ReleaseKey,
-        kind: OperationKind,
+        work: &Work,
         owner: &str,
         now: Timestamp,
     ) -> Option<OperationPermit> {
@@ -70,7 +84,7 @@ impl RunningOperations {
             return None;
         }
         let operation = RunningOperation {
-            kind,
+            kind: work.kind(),
             owner: owner.to_owned(),
             record: InstallationOperation {
                 // Each `RandomState` has its own key.
@@ -78,6 +92,8 @@ impl RunningOperations {
                 since: format_time(now),
             },
             cancel: CancellationToken::new(),
+            digest: work.digest().cloned(),
+            since: now,
         };
         running.insert(key.clone(), operation.clone());
         self.metrics.set_running(running.len());
@@ -130,7 +146,7 @@ mod tests {
         };
         let now = Timestamp::UNIX_EPOCH;
         let begin = |release: &str, owner: &str| {
-            operations.begin(key(release), OperationKind::Apply, owner, now)
+            operations.begin(key(release), &Work::Uninstall, owner, now)
         };
         let first = begin("a", "1").expect("free");
         assert!(begin("a", "2").is_none());

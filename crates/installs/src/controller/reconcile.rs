@@ -13,7 +13,7 @@ use ludgate_controllers::error::ReconcileError;
 use super::{
     attempts::Work,
     context::InstallationReconcile,
-    observe::{Observation, Subject, Unobserved},
+    observe::{Observation, Observed, Subject},
     parsed,
     report::{StatusFacts, earlier_status},
 };
@@ -73,14 +73,17 @@ impl InstallationReconcile {
         let mut subject = self.subject(object, installation);
         for _ in 0..MAX_STEPS {
             let observation = match self.observe(&subject).await {
-                Ok(Ok(observation)) => observation,
-                Ok(Err(unobserved)) => return self.without_target(&mut subject, unobserved).await,
+                Ok(Observed::Installation(observation)) => observation,
+                // The end of the first list triggers a reconcile.
+                Ok(Observed::NotListed) => return Ok(Action::requeue(RESYNC)),
+                Ok(Observed::NoTarget(text)) => {
+                    return self.without_target(&mut subject, &text).await;
+                }
                 Err(ReconcileError::Rejected(text)) => {
                     // Rights on the target may be granted again without a change of the object, so
                     // this is an error that is retried.
                     let text = format!("the release cannot be read: {text}");
-                    let unobserved = Unobserved::NoTarget(text.clone());
-                    self.without_target(&mut subject, unobserved).await?;
+                    self.without_target(&mut subject, &text).await?;
                     return Err(ReconcileError::Rejected(text));
                 }
                 Err(error) => return Err(error),
@@ -111,17 +114,12 @@ impl InstallationReconcile {
         Ok(Action::requeue(BUSY))
     }
 
-    /// An installation whose target is not known, or refuses to answer.
+    /// An installation whose target is not known, or refuses to answer. `text` says why.
     async fn without_target(
         &self,
         subject: &mut Subject,
-        unobserved: Unobserved,
+        text: &str,
     ) -> Result<Action, ReconcileError> {
-        let text = match unobserved {
-            // The end of the first list triggers a reconcile.
-            Unobserved::NotListed => return Ok(Action::requeue(RESYNC)),
-            Unobserved::NoTarget(text) => text,
-        };
         let installation = &subject.installation;
         let is_abandoned = installation
             .annotations()
@@ -133,8 +131,8 @@ impl InstallationReconcile {
             return Ok(Action::await_change());
         }
         let report = match is_deleted {
-            true => Report::UninstallFailed(&text),
-            false => Report::NotPermitted(&text),
+            true => Report::UninstallFailed(text),
+            false => Report::NotPermitted(text),
         };
         self.report(subject, StatusFacts::unknown(), report).await?;
         Ok(Action::requeue(RESYNC))

@@ -43,6 +43,8 @@ const METHOD: &str = "helm";
 /// What the status shows besides the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatusFacts<'a> {
+    /// The generation of the spec that the report is about; `None`: the current one.
+    pub(super) generation: Option<i64>,
     /// The version to show; `None`: the one that is shown stays.
     pub(super) version: Option<&'a ApplicationVersion>,
     /// The newest revision.
@@ -116,9 +118,10 @@ impl InstallationReconcile {
         report: Report<'_>,
     ) -> Result<(), ReconcileError> {
         let before = earlier_status(subject);
+        let current = subject.installation.metadata.generation.unwrap_or_default();
         let input = StatusInput {
             before: &before,
-            generation: subject.installation.metadata.generation.unwrap_or_default(),
+            generation: facts.generation.unwrap_or(current),
             version: facts.version.map(|version| (version, METHOD)),
             release: facts.release,
             operation: facts.operation,
@@ -224,7 +227,7 @@ impl InstallationReconcile {
             Report::Invalid(_)
             | Report::Installing
             | Report::Attempted { .. }
-            | Report::Cancelled
+            | Report::Cancelled(_)
             | Report::Recovered(_) => {
                 tracing::info!(installation = subject.key, "changed");
                 return;

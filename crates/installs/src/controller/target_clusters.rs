@@ -35,7 +35,7 @@ use crate::{
     helm::kubeconfig::ApiEndpoint,
     placement::INSTALLS_FROM_ANNOTATION,
     releases::{watch::ReleaseStore, workloads::WorkloadStore},
-    targets::kubeconfig::TargetKubeconfig,
+    targets::{kubeconfig::TargetKubeconfig, namespace::keep_own_fields},
 };
 
 /// The key of the kubeconfig in the Secret.
@@ -310,7 +310,10 @@ impl TargetClusters {
         let (releases, watched) = ReleaseStore::watch(&client, None, length);
         let (workloads, watched_workloads) = WorkloadStore::watch(&client, length);
         let api: Api<NamespaceObject> = Api::all(client.clone());
-        let namespaces = Watched::new(api, (), settings);
+        // The managed fields tell which labels of a namespace an installation has set.
+        let namespaces = Watched::trimmed(api, (), settings, |namespace: &mut NamespaceObject| {
+            keep_own_fields(&mut namespace.metadata);
+        });
         let cluster = TargetCluster::new(NewCluster {
             name,
             client,

@@ -19,9 +19,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{
-    annotations::target_name,
+    annotations::{selector_name, target_name},
     parsed,
-    settings::{HOME_TARGET, InstallationSettings},
+    settings::InstallationSettings,
     stores::InstallationKinds,
 };
 use crate::{admission, validation::source::SourceRules};
@@ -146,10 +146,7 @@ impl InstallationReview {
         if request.user_info.username.as_deref() == Some(NAMESPACE_CONTROLLER) {
             return Ok(());
         }
-        let target = match target_name(deleted) {
-            HOME_TARGET => self.cluster_name.as_str(),
-            other => other,
-        };
+        let target = selector_name(target_name(deleted), &self.cluster_name);
         admission::validate_installation_deletion(deleted, self.named.as_ref(), target)
     }
 }

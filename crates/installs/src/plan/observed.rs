@@ -67,6 +67,15 @@ pub struct RetryTimes {
     pub uninstall: Option<Timestamp>,
 }
 
+/// An upgrade that a process of this replica performs.
+#[derive(Clone, Copy, Debug)]
+pub struct RunningUpgrade<'a> {
+    /// What it applies.
+    pub digest: &'a AppliedDigest,
+    /// Its start.
+    pub since: Timestamp,
+}
+
 /// A chart on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Downloaded {
@@ -91,6 +100,8 @@ pub struct ObservedInstallation<'a> {
     pub history: Option<&'a [Release]>,
     /// What runs.
     pub operation: OperationState<'a>,
+    /// The upgrade among it; `None`: none runs here.
+    pub upgrade: Option<RunningUpgrade<'a>>,
     /// The chart that was fetched last; `None`: none since the last upgrade.
     pub downloaded: Option<&'a Downloaded>,
     /// When failed steps are tried again.

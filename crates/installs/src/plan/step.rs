@@ -27,7 +27,8 @@ pub enum Step {
     DeleteInstallation(Withdrawal),
     /// Write the interval of the definition to the spec.
     SetInterval(String),
-    /// End the operation that runs: terminate its process, and kill it after 10 seconds.
+    /// End the operation that runs, since the installation was deleted or changed: terminate its
+    /// process, and kill it after 10 seconds.
     Cancel,
     /// Remove the release for good.
     Uninstall,

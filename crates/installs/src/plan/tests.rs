@@ -1,9 +1,11 @@
 //! The steps of the sequences that installations go through.
 
+mod deletion;
+
 use k8s_openapi::jiff::Timestamp;
 use ludgate_cluster::crd::{
     definition::{ApplicationDefinition, INTERVAL_ANNOTATION},
-    installation::{ABANDON_ANNOTATION, ApplicationInstallation, CLEANUP_FINALIZER},
+    installation::{ApplicationInstallation, CLEANUP_FINALIZER},
     installation_status::InstallationOperation,
 };
 use serde_json::{Value, json};
@@ -34,6 +36,8 @@ struct World {
     namespace: NamespaceState,
     history: Option<Vec<Release>>,
     own: Option<OperationKind>,
+    /// What runs, and since when.
+    upgrade: Option<(AppliedDigest, &'static str)>,
     recorded: Option<InstallationOperation>,
     downloaded: Option<Downloaded>,
     retry: RetryTimes,
@@ -56,6 +60,7 @@ impl World {
             },
             history: Some(Vec::new()),
             own: None,
+            upgrade: None,
             recorded: None,
             downloaded: None,
             retry: RetryTimes::default(),
@@ -111,6 +116,10 @@ impl World {
                 recorded: self.recorded.as_ref(),
                 was_taken_over: false,
             },
+            upgrade: self.upgrade.as_ref().map(|(digest, since)| RunningUpgrade {
+                digest,
+                since: at(since),
+            }),
             downloaded: self.downloaded.as_ref(),
             retry: self.retry,
             is_interval_due: self.is_interval_due,
@@ -119,9 +128,13 @@ impl World {
     }
 }
 
-fn inputs() -> InputDigest {
+fn inputs_of(version: &str) -> InputDigest {
     let options = EffectiveOptions::default();
-    InputDigest::new(&samples::version("1.0.0"), &samples::no_values(), options)
+    InputDigest::new(&samples::version(version), &samples::no_values(), options)
+}
+
+fn inputs() -> InputDigest {
+    inputs_of("1.0.0")
 }
 
 fn digest() -> AppliedDigest {
@@ -369,111 +382,42 @@ fn the_interval_of_the_definition_is_written_and_invalid_objects_wait() {
 }
 
 #[test]
-fn a_deleted_installation_is_uninstalled_and_then_let_go() {
-    let mut world = World::deleted();
-    assert_eq!(world.step(), Step::Uninstall);
-    world.own = Some(OperationKind::Uninstall);
-    assert_eq!(world.step(), Step::Wait(None));
-    world.own = None;
-    world.retry.uninstall = Some(at(LATER));
-    assert_eq!(
-        world.step(),
-        wait(LATER),
-        "the object stays while the uninstall fails"
-    );
-    // The pause of failed upgrades is no matter for a deletion.
-    world.retry = RetryTimes {
-        apply: Some(at(LATER)),
-        ..RetryTimes::default()
+fn a_changed_spec_cancels_an_upgrade_that_waits() {
+    let values = json!({ "metadata": { "generation": 2 }, "spec": { "valuesBlock": "a: 1" } });
+    let running = |patch: Value, since: &'static str| {
+        let mut world = World::installed();
+        world.own = Some(OperationKind::Apply);
+        world.upgrade = Some((digest(), since));
+        world.patch(patch);
+        world
     };
-    assert_eq!(world.step(), Step::Uninstall);
-    world.history = None;
+    let (long, short) = ("2026-01-01T11:59:57Z", "2026-01-01T11:59:58Z");
+    assert_eq!(running(values.clone(), long).step(), Step::Cancel);
+    // It may end by itself.
+    let until = wait("2026-01-01T12:00:01Z");
+    assert_eq!(running(values.clone(), short).step(), until);
+    for other in [
+        json!({}),
+        // Nothing that the upgrade applies.
+        json!({ "metadata": { "generation": 2 }, "spec": { "deletePolicy": "deleteNamespace" } }),
+        // A definition can change under many installations.
+        json!({ "spec": { "valuesBlock": "a: 1" } }),
+        // It is not known what is wanted instead.
+        json!({ "metadata": { "generation": 2 }, "spec": { "valuesBlock": "[" } }),
+        json!({
+            "metadata": { "generation": 2 },
+            "spec": { "applicationRef": { "name": "example", "version": "9.9.9" } },
+        }),
+    ] {
+        let world = running(other.clone(), long);
+        assert_eq!(world.step(), Step::Wait(None), "{other}");
+    }
+    // Another version of the app. Repairs and removals are no upgrades.
+    let mut world = running(json!({ "metadata": { "generation": 2 } }), long);
+    world.upgrade = Some((inputs_of("0.9.0").with_chart("sha256:c"), long));
+    assert_eq!(world.step(), Step::Cancel);
+    let mut world = running(values, long);
+    world.own = Some(OperationKind::Repair);
+    world.upgrade = None;
     assert_eq!(world.step(), Step::Wait(None));
-    for history in [
-        vec![],
-        vec![samples::release(1, ReleaseStatus::Uninstalled)],
-    ] {
-        world.history = Some(history);
-        assert_eq!(world.step(), Step::RemoveFinalizer);
-    }
-    world.patch(json!({ "metadata": { "finalizers": ["other"] } }));
-    assert_eq!(world.step(), Step::Nothing);
-}
-
-#[test]
-fn a_deletion_cancels_the_running_operation_first() {
-    for kind in [OperationKind::Apply, OperationKind::Repair] {
-        let mut world = World::deleted();
-        world.own = Some(kind);
-        assert_eq!(world.step(), Step::Cancel);
-    }
-    let mut world = World::deleted();
-    world.history = Some(vec![samples::release(1, ReleaseStatus::PendingInstall)]);
-    assert_eq!(world.step(), Step::Uninstall);
-    world.recorded = Some(InstallationOperation {
-        id: "o".into(),
-        since: NOW.into(),
-    });
-    assert_eq!(world.step(), wait("2026-01-01T12:01:00Z"));
-}
-
-#[test]
-fn an_abandoned_release_stays_in_the_cluster() {
-    let mut world = World::deleted();
-    world.patch(json!({ "metadata": { "annotations": { ABANDON_ANNOTATION: "true" } } }));
-    assert_eq!(world.step(), Step::RemoveFinalizer);
-    world.patch(json!({ "metadata": { "annotations": { ABANDON_ANNOTATION: "no" } } }));
-    assert_eq!(world.step(), Step::Uninstall);
-}
-
-#[test]
-fn a_namespace_is_deleted_only_if_it_was_created_for_this_app_alone() {
-    let own = NamespaceState {
-        exists: true,
-        is_created_here: true,
-        ..NamespaceState::default()
-    };
-    for (policy, namespace, wanted) in [
-        (json!("deleteNamespace"), own, Step::DeleteNamespace),
-        (json!("keep"), own, Step::RemoveFinalizer),
-        (json!(null), own, Step::RemoveFinalizer),
-        (
-            json!("deleteNamespace"),
-            NamespaceState {
-                is_shared: true,
-                ..own
-            },
-            Step::RemoveFinalizer,
-        ),
-        (
-            json!("deleteNamespace"),
-            NamespaceState {
-                is_created_here: false,
-                ..own
-            },
-            Step::RemoveFinalizer,
-        ),
-        (
-            json!("deleteNamespace"),
-            NamespaceState {
-                is_terminating: true,
-                ..own
-            },
-            Step::RemoveFinalizer,
-        ),
-        (
-            json!("deleteNamespace"),
-            NamespaceState {
-                exists: false,
-                ..own
-            },
-            Step::RemoveFinalizer,
-        ),
-    ] {
-        let mut world = World::deleted();
-        world.history = Some(Vec::new());
-        world.patch(json!({ "spec": { "deletePolicy": policy } }));
-        world.namespace = namespace;
-        assert_eq!(world.step(), wanted, "{policy} {namespace:?}");
-    }
 }

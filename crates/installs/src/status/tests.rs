@@ -196,7 +196,18 @@ fn each_report_has_its_reason() {
             "ReleaseNameTaken",
         ),
         (Report::NotPermitted("x"), READY, "False", "NotPermitted"),
-        (Report::Cancelled, READY, "False", "Cancelled"),
+        (
+            Report::Cancelled(CancelCause::Deleted),
+            READY,
+            "False",
+            "Cancelled",
+        ),
+        (
+            Report::Cancelled(CancelCause::Changed),
+            READY,
+            "False",
+            "Cancelled",
+        ),
         (
             Report::UninstallFailed("x"),
             READY,

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta},
+};
 use kube::api::ApiResource;
 use ludgate_cluster::{
     deadline::ApiCallError,
@@ -50,11 +53,29 @@ impl NamespaceMeta {
             namespace: "",
             name: &self.name,
         };
-        let manager = format!("{MANAGER}-{owner}");
         writer
-            .apply_as(&manager, &kind, name, &self.object())
+            .apply_as(&manager_of(owner), &kind, name, &self.object())
             .await?;
         Ok(())
+    }
+
+    /// Whether a namespace has the labels and annotations, and no other ones that this owner has
+    /// set before. Its managed fields tell which those are.
+    pub fn is_applied(&self, live: &ObjectMeta, owner: &str) -> bool {
+        let manager = manager_of(owner);
+        let entries = live.managed_fields.iter().flatten();
+        let own = entries.filter(|entry| entry.manager.as_ref() == Some(&manager));
+        let own: Vec<&Value> = own
+            .filter_map(|entry| Some(&entry.fields_v1.as_ref()?.0))
+            .collect();
+        let are_kept = |kind: &str, wanted: &BTreeMap<String, String>| {
+            own.iter()
+                .all(|fields| owned_keys(fields, kind).all(|key| wanted.contains_key(key)))
+        };
+        has_all(live.labels.as_ref(), &self.labels)
+            && has_all(live.annotations.as_ref(), &self.annotations)
+            && are_kept("f:labels", &self.labels)
+            && are_kept("f:annotations", &self.annotations)
     }
 
     fn object(&self) -> Value {
@@ -66,6 +87,37 @@ impl NamespaceMeta {
         }
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
     }
+}
+
+/// Removes the managed fields of other writers, which are not needed in memory.
+pub fn keep_own_fields(metadata: &mut ObjectMeta) {
+    if let Some(entries) = &mut metadata.managed_fields {
+        entries.retain(is_of_owner);
+    }
+}
+
+/// The field manager of the labels and annotations that a release asks for.
+fn manager_of(owner: &str) -> String {
+    format!("{MANAGER}-{owner}")
+}
+
+fn is_of_owner(entry: &ManagedFieldsEntry) -> bool {
+    let manager = entry.manager.as_deref().unwrap_or_default();
+    manager.starts_with(&manager_of(""))
+}
+
+/// The labels or annotations among the fields of a manager.
+fn owned_keys<'f>(fields: &'f Value, kind: &str) -> impl Iterator<Item = &'f str> {
+    let keys = fields["f:metadata"][kind].as_object();
+    let keys = keys.into_iter().flat_map(serde_json::Map::keys);
+    keys.filter_map(|key| key.strip_prefix("f:"))
+}
+
+/// Whether all wanted entries were found.
+fn has_all(found: Option<&BTreeMap<String, String>>, wanted: &BTreeMap<String, String>) -> bool {
+    wanted
+        .iter()
+        .all(|(key, value)| found.and_then(|found| found.get(key)) == Some(value))
 }
 
 /// The fields that other writers own with other values, if this is why a call failed.
@@ -124,6 +176,69 @@ mod tests {
             None
         );
         assert_eq!(field_conflict(&failed(422, "FieldManagerConflict")), None);
+    }
+
+    #[test]
+    fn a_namespace_with_an_earlier_label_of_the_owner_is_not_applied() {
+        let live = json!({
+            "labels": { "env": "dev", "team": "a", "foreign": "yes" },
+            "annotations": { "note": "n" },
+            "managedFields": [
+                { "manager": "kubectl", "operation": "Update", "fieldsV1": {
+                    "f:metadata": { "f:labels": { ".": {}, "f:foreign": {} } },
+                } },
+                { "manager": "ludgate-installs-one", "operation": "Apply", "fieldsV1": {
+                    "f:metadata": {
+                        "f:annotations": { "f:note": {} }, "f:labels": { "f:env": {} },
+                    },
+                } },
+                { "manager": "ludgate-installs-two", "operation": "Apply", "fieldsV1": {
+                    "f:metadata": { "f:labels": { "f:team": {} } },
+                } },
+            ],
+        });
+        let mut live: ObjectMeta = serde_json::from_value(live).expect("metadata");
+        let texts = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pairs = pairs.iter();
+            let owned = pairs.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            owned.collect()
+        };
+        keep_own_fields(&mut live);
+        assert_eq!(live.managed_fields.as_ref().map(Vec::len), Some(2));
+        for (owner, labels, annotations, wanted) in [
+            (
+                "one",
+                texts(&[("env", "dev")]),
+                texts(&[("note", "n")]),
+                true,
+            ),
+            // Others may set the same.
+            (
+                "one",
+                texts(&[("env", "dev"), ("foreign", "yes")]),
+                texts(&[("note", "n")]),
+                true,
+            ),
+            ("one", texts(&[("env", "dev")]), texts(&[]), false),
+            ("one", texts(&[]), texts(&[("note", "n")]), false),
+            (
+                "one",
+                texts(&[("env", "prod")]),
+                texts(&[("note", "n")]),
+                false,
+            ),
+            ("two", texts(&[("team", "a")]), texts(&[]), true),
+            ("two", texts(&[]), texts(&[]), false),
+            ("three", texts(&[]), texts(&[]), true),
+            ("three", texts(&[("new", "x")]), texts(&[]), false),
+        ] {
+            let meta = NamespaceMeta {
+                name: "n".to_owned(),
+                labels,
+                annotations,
+            };
+            assert_eq!(meta.is_applied(&live, owner), wanted, "{owner} {meta:?}");
+        }
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use ludgate_installs::source::{ChartSource, Credentials, GitRevision, SourceSettings};
+use ludgate_installs::source::{
+    ChartSource, Credentials, GitLogin, GitRevision, HostKeys, SourceSettings,
+};
+use ludgate_model::secret::Secret;
 
 use crate::support::{
     Finished, charts::sha256, fetch, git_repository::GitRepository, git_server::GitServer,
-    helm_password, helm_repository, registry, registry_config, settings,
+    helm_password, helm_repository, registry, registry_config, settings, ssh_server::SshServer,
 };
 
 /// A dependency: name, version, repository.
@@ -20,6 +23,36 @@ async fn build(
     credentials: &Credentials,
     settings: &SourceSettings,
 ) -> Finished {
+    let repository = repository_with(dependencies, lock);
+    let server = GitServer::start(repository.served()).await;
+    fetch(&from_git(server.remote()), credentials, settings).await
+}
+
+/// The same over SSH, with settings that allow no http.
+async fn build_over_ssh(dependency: Dependency<'_>, ca: Option<String>) -> Finished {
+    let repository = repository_with(&[dependency], None);
+    let server = SshServer::start();
+    let credentials = Credentials {
+        git: GitLogin::SshKey(Secret::new(server.key("client"))),
+        host_keys: HostKeys::Known(server.known_host("host")),
+        ..Credentials::default()
+    };
+    let mut only_tls = settings();
+    only_tls.hosts.plain_http = false;
+    only_tls.ca = ca;
+    let remote = server.remote(&repository.path());
+    fetch(&from_git(remote), &credentials, &only_tls).await
+}
+
+fn from_git(remote: String) -> ChartSource {
+    ChartSource::Git {
+        remote,
+        revision: GitRevision::Branch("main".to_owned()),
+        path: "testing-chart".to_owned(),
+    }
+}
+
+fn repository_with(dependencies: &[Dependency<'_>], lock: Option<String>) -> GitRepository {
     let repository = GitRepository::new();
     repository.write_chart("filedepchart", "filedepchart", "2.3.4");
     repository.write_chart("testing-chart", "testing-chart", "1.2.3");
@@ -36,13 +69,7 @@ async fn build(
         repository.write("testing-chart/Chart.lock", &lock);
     }
     repository.commit();
-    let server = GitServer::start(repository.served()).await;
-    let source = ChartSource::Git {
-        remote: server.remote(),
-        revision: GitRevision::Branch("main".to_owned()),
-        path: "testing-chart".to_owned(),
-    };
-    fetch(&source, credentials, settings).await
+    repository
 }
 
 /// The digest that Helm writes if each dependency is locked to the version that is wanted.
@@ -153,6 +180,25 @@ async fn dependencies_with_tls_with_and_without_a_lock() {
     let finished = build(&[("examplechart", "0.1.0", &url)], None, &none, &settings()).await;
     let (_, message) = finished.error();
     assert!(message.contains("certificate"), "{message}");
+}
+
+#[tokio::test]
+async fn dependencies_of_a_registry_with_tls_need_a_known_certificate() {
+    let server = registry::start_tls().await;
+    let url = registry::url(&server);
+    let dependency = ("examplechart", "0.1.0", url.as_str());
+    let trusted = build_over_ssh(dependency, Some(server.certificate.clone())).await;
+    assert_eq!(charts_in(&trusted), ["examplechart-0.1.0.tgz"]);
+    let unknown = build_over_ssh(dependency, None).await;
+    let (_, message) = unknown.error();
+    assert!(message.contains("certificate"), "{message}");
+    // Where http is allowed, a registry on loopback is called without TLS.
+    let none = Credentials::default();
+    let mut trusting = settings();
+    trusting.ca = Some(server.certificate.clone());
+    let plain = build(&[dependency], None, &none, &trusting).await;
+    let (_, message) = plain.error();
+    assert!(message.contains("dependency \"examplechart\""), "{message}");
 }
 
 #[tokio::test]

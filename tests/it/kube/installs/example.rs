@@ -7,8 +7,9 @@ use ludgate_installs::release::ReleaseStatus;
 use serde_json::json;
 
 use crate::support::{
-    installs::{Installs, condition, is_ready},
+    installs::{Installs, condition, installations, is_ready},
     kube_namespace::try_kubectl,
+    until::until_async,
 };
 
 fn data(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -144,13 +145,42 @@ async fn new_labels_of_the_namespace_are_set_and_those_of_others_stay() {
     installs
         .installation("app-1", json!({ "namespace": namespace }))
         .await;
-    crate::support::until::until_async("the labels are set", async || {
+    until_async("the labels are set", async || {
         let namespace = installs.target_namespace().await.expect("a namespace");
         let has =
             |key: &str, value: &str| namespace.labels().get(key).is_some_and(|it| it == value);
         has("env", "prod") && has("team", "a") && has("owner", "person")
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_leaves_the_spec_leaves_the_namespace() {
+    let installs = Installs::start().await;
+    installs.definition(json!({})).await;
+    let target = installs.own("target");
+    let labels = json!({ "env": "dev", "team": "a" });
+    let namespace = json!({ "name": target, "create": true, "labels": labels });
+    installs
+        .installation("app-1", json!({ "namespace": namespace }))
+        .await;
+    installs.until_ready("app-1").await;
+    let label = ["label", "namespace", &target, "owner=person"];
+    installs.namespace().kubectl(&label, "").await;
+    let kind = installations();
+    let place = format!("{}.{}/app-1", kind.plural, kind.group);
+    for (labels, env) in [(json!({ "team": null }), Some("dev")), (json!(null), None)] {
+        let patch = json!({ "spec": { "namespace": { "labels": labels } } }).to_string();
+        let patch = ["patch", &place, "--type=merge", "-p", &patch];
+        installs.namespace().kubectl(&patch, "").await;
+        until_async("the label is gone", async || {
+            let namespace = installs.target_namespace().await.expect("a namespace");
+            let label = |key: &str| namespace.labels().get(key).map(String::as_str);
+            (label("team"), label("env"), label("owner")) == (None, env, Some("person"))
+        })
+        .await;
+    }
+    assert_eq!(installs.commands(), ["upgrade"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

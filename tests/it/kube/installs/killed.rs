@@ -14,7 +14,8 @@ use crate::support::{
     process::{Running, program},
 };
 
-fn start(config: &Path, lease: &str) -> Running {
+/// Starts a controller as a process.
+pub(super) fn start(config: &Path, lease: &str) -> Running {
     let child = Command::new(program())
         .args(["controller", "--config"])
         .arg(config)

@@ -18,9 +18,14 @@ use crate::support::{
 };
 
 /// A revision: its number, state and description.
-type Revision = (i64, &'static str, &'static str);
+pub(super) type Revision = (i64, &'static str, &'static str);
 
-async fn write(installs: &Installs, release: &str, (revision, status, description): Revision) {
+/// Writes the Secret of a revision, as Helm does.
+pub(super) async fn write(
+    installs: &Installs,
+    release: &str,
+    (revision, status, description): Revision,
+) {
     let manifest = format!(
         "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: stuck\ndata:\n  \
          revision: \"{revision}\"\n"

@@ -9,10 +9,11 @@ use crate::support::{
     until::until_async,
 };
 
-const REQUEST: &str = "kubermatic.io/initial-application-installations-request";
+/// The annotation with the apps of a new target.
+pub(super) const REQUEST: &str = "kubermatic.io/initial-application-installations-request";
 
 /// Makes the Secret of the target `edge`, which permits the namespace of the test, or changes it.
-async fn target(installs: &Installs, kubeconfig: &Value, mut annotations: Value) {
+pub(super) async fn target(installs: &Installs, kubeconfig: &Value, mut annotations: Value) {
     annotations["ludgate.dev/installs-from"] = installs.namespace().name.as_str().into();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -29,7 +30,7 @@ async fn target(installs: &Installs, kubeconfig: &Value, mut annotations: Value)
 }
 
 /// The kubeconfig of the controller's account.
-async fn kubeconfig(installs: &Installs) -> Value {
+pub(super) async fn kubeconfig(installs: &Installs) -> Value {
     let file = installs
         .namespace()
         .kubeconfig_of("ludgate-controller")
@@ -39,8 +40,21 @@ async fn kubeconfig(installs: &Installs) -> Value {
 }
 
 /// An installation with the label of the target.
-async fn install_on_edge(installs: &Installs, name: &str) {
+pub(super) async fn install_on_edge(installs: &Installs, name: &str) {
     install_into(installs, name, &installs.own("target")).await;
+}
+
+/// Waits until the Secret of the target says that its apps were made.
+pub(super) async fn until_done(installs: &Installs) {
+    let is_done = async || {
+        let secret = ["get", "secret", "edge", "-o", "json"];
+        let secret = installs.namespace().kubectl(&secret, "").await;
+        let secret: Value = serde_json::from_str(&secret).expect("JSON");
+        let annotations = &secret["metadata"]["annotations"];
+        annotations.get(REQUEST).is_none()
+            && annotations["ludgate.dev/initial-applications"] == "true"
+    };
+    until_async("the request is done", is_done).await;
 }
 
 async fn install_into(installs: &Installs, name: &str, namespace: &str) {
@@ -129,13 +143,5 @@ async fn a_target_begins_with_the_apps_that_its_secret_lists() {
     let made = installs.get("one").await.expect("an object");
     let label = made.labels().get("ludgate.dev/target");
     assert_eq!(label.map(String::as_str), Some("edge"));
-    let is_done = async || {
-        let secret = ["get", "secret", "edge", "-o", "json"];
-        let secret = installs.namespace().kubectl(&secret, "").await;
-        let secret: Value = serde_json::from_str(&secret).expect("JSON");
-        let annotations = &secret["metadata"]["annotations"];
-        annotations.get(REQUEST).is_none()
-            && annotations["ludgate.dev/initial-applications"] == "true"
-    };
-    until_async("the request is done", is_done).await;
+    until_done(&installs).await;
 }

@@ -165,6 +165,23 @@ async fn a_deleted_installation_is_gone_and_an_enforced_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_enforced_installation_stays_on_the_cluster_that_the_controller_names() {
+    let keys = "installations = true\n[controller.installations]\ncluster_name = \"hub\"\n";
+    let mut rig = Rig::with(keys, "https://hub.example.com").await;
+    let namespace = rig.namespace.name.clone();
+    rig.allow("alice", EDITOR, &namespace).await;
+    for (target, wanted) in [("hub", 403), ("self", 200), ("other", 200)] {
+        let selector = json!({ "targets": [target] });
+        let more = json!({ "enforced": true, "selector": selector });
+        let app = rig.define(target, more).await;
+        rig.install("alice", &app, &namespace, &app).await;
+        let path = installation(&namespace, &app);
+        let (status, answer) = rig.call("alice", "DELETE", &path, Value::Null).await;
+        assert_eq!(status, wanted, "{target}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_makes_elsewhere_what_it_was_exported_from() {
     let mut rig = Rig::new().await;
     let (app, path) = installed(&mut rig).await;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rig::{EDITOR, Rig, installation, installation_body, installations};
+use crate::support::{message::PATIENCE, until::holds_within};
 
 const EDGE: &str = "/api/v2/clusters/edge/applicationinstallations";
 
@@ -48,6 +49,45 @@ async fn the_installations_of_a_target_are_stored_here_with_its_label() {
     let deleted = rig.call("alice", "DELETE", &there, Value::Null).await;
     assert_eq!(deleted, (200, json!({})));
     assert!(rig.stored(&namespace, "there").await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_counts_no_namespaces_of_other_targets() {
+    // No other test gives rights to this user.
+    let keys = "installations = true\nusername_prefix = \"lists:\"\n";
+    let mut rig = Rig::with(keys, "https://hub.example.com").await;
+    let app = rig.define("app", json!({})).await;
+    let resource = "--resource=applicationinstallations.apps.kubermatic.k8c.io";
+    let role = ["create", "role", "lister", "--verb=list", resource];
+    rig.namespace.kubectl(&role, "").await;
+    let user = "--user=lists:bob";
+    let binding = ["create", "rolebinding", "lister", "--role=lister", user];
+    rig.namespace.kubectl(&binding, "").await;
+    let install = async |name: &str, labels: Value| {
+        let object = json!({
+            "apiVersion": "apps.kubermatic.k8c.io/v1", "kind": "ApplicationInstallation",
+            "metadata": { "name": name, "labels": labels },
+            "spec": { "applicationRef": { "name": app, "version": "1.0.0" } },
+        });
+        let apply = ["apply", "-f", "-"];
+        rig.namespace.kubectl(&apply, &object.to_string()).await;
+    };
+    let list = async |path: &str| rig.call("bob", "GET", path, Value::Null).await;
+    let here = installations();
+    install("there", json!({ "ludgate.dev/target": "edge" })).await;
+    let is_listed = holds_within(PATIENCE, async || list(EDGE).await.0 == 200);
+    assert!(is_listed.await, "bob has no rights");
+    let (_, listed) = list(EDGE).await;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed[0]["name"], "there");
+    // The namespace has nothing on this cluster, so it is none that bob may list here.
+    let (status, refusal) = list(&here).await;
+    assert_eq!(status, 403, "{refusal}");
+    install("here", json!({})).await;
+    let (status, listed) = list(&here).await;
+    assert_eq!(status, 200, "{listed}");
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed[0]["name"], "here");
 }
 
 #[tokio::test(flavor = "multi_thread")]
