@@ -15,8 +15,8 @@ use super::{
     activity::Activity,
     attested::AttestedUpstream,
     concurrency_limit::Load,
-    last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
+    route_activity::RouteActivity,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
@@ -262,7 +262,7 @@ pub struct App {
     /// When it was used last.
     pub activity: Activity,
     /// The last activity of a hub's route; `None` for all other apps.
-    pub last_activity: Option<LastActivity>,
+    pub route_activity: Option<RouteActivity>,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
     /// Whether its upstream fails, and why.
@@ -295,7 +295,7 @@ impl App {
                 .map(|upstream| hash(upstream.tenant())),
             load: Load::default(),
             activity: Activity::default(),
-            last_activity: None,
+            route_activity: None,
             trailing_slash: TrailingSlash::default(),
             upstream_health: UpstreamHealth::default(),
             spec,
@@ -328,7 +328,7 @@ impl App {
 
     /// Whether it is a route that a hub added.
     pub fn is_hub_route(&self) -> bool {
-        self.last_activity.is_some()
+        self.route_activity.is_some()
     }
 
     /// Whether a request for the mount without a slash is forwarded as it is.

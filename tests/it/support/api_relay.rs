@@ -45,7 +45,10 @@ impl ApiRelay {
     pub async fn cut(&self) {
         self.open.send_replace(false);
         let mut connections = self.connections.subscribe();
-        let closed = in_time("the connections end", connections.wait_for(|open| *open == 0));
+        let closed = in_time(
+            "the connections end",
+            connections.wait_for(|open| *open == 0),
+        );
         closed.await.expect("the sender lives");
     }
 

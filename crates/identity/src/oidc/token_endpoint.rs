@@ -14,7 +14,7 @@ use super::{
     claims::{OtherClaims, TokenError, TokenFields},
     pending::StateError,
 };
-use crate::ops::http_client::{CallError, chain};
+use crate::{model::error_cause::chain_text, ops::http_client::CallError};
 
 /// A successful response of the token endpoint.
 pub type TokenEndpointResponse = StandardTokenResponse<TokenFields, CoreTokenType>;
@@ -97,10 +97,10 @@ pub(super) fn exchange_error(
                 SignInError::Refused(error)
             }
         }
-        RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
+        RequestTokenError::Request(error) => SignInError::Unavailable(chain_text(&error)),
         // The body is not a token response, so a retry would not help.
         error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
-            SignInError::Token(TokenError::Refused(chain(&error)))
+            SignInError::Token(TokenError::Refused(chain_text(&error)))
         }
     }
 }
