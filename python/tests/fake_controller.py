@@ -6,6 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass, field
 
+from ports import free_port
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -116,9 +117,9 @@ class FakeController:
             (f"{PREFIX}/user-status", UserStatusHandler),
         ]
         self._server = HTTPServer(web.Application(routes, controller=self, log_function=lambda _: None))
-        sockets = bind_sockets(self.port, "127.0.0.1")
-        self.port = sockets[0].getsockname()[1]
-        self._server.add_sockets(sockets)
+        # After a stop, nothing else must have the port.
+        self.port = self.port or free_port()
+        self._server.add_sockets(bind_sockets(self.port, "127.0.0.1"))
 
     async def stop(self) -> None:
         """Stops listening, and cuts all connections."""

@@ -6,25 +6,18 @@ import asyncio
 import json
 import os
 import secrets
-import socket
 import sys
 from pathlib import Path
 
 import httpx
 from fake_controller import HUB_TOKEN
+from ports import free_port
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 HERE = Path(__file__).parent
 PATIENCE = 60
-
-
-def free_port() -> int:
-    """A port on which nothing listens now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Program:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from real_hub import HERE, PATIENCE, Browser, Program, free_port
+from ports import free_port
+from real_hub import HERE, PATIENCE, Browser, Program
 from tornado.websocket import websocket_connect
 
 DOCUMENT = HERE.parents[1] / "docs" / "jupyterhub-proxy.md"

@@ -186,7 +186,7 @@ async def test_a_refused_create_shows_the_controllers_text(controller, spawner, 
 
 async def test_a_lab_that_never_runs_ends_at_the_deadline(controller, spawner_for):
     controller.on_create = lambda lab: lab.end_streams()
-    spawner = spawner_for(start_timeout=1)
+    spawner = spawner_for(start_timeout=3)
     with pytest.raises(LabError, match="in time") as caught:
         await spawner.start()
     assert caught.value.status_code == 504
@@ -203,7 +203,7 @@ async def test_a_cancelled_start_leaves_the_lab_to_the_hub(controller, spawner):
         await starting
     assert not controller.asked("DELETE")
     # Listeners end with the start.
-    await asyncio.wait_for(shown(spawner), 5)
+    await asyncio.wait_for(shown(spawner), 30)
     await spawner.stop()
     assert controller.labs == {}
 

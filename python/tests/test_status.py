@@ -104,8 +104,9 @@ async def test_a_state_of_another_spawner_is_taken(spawner):
 
 
 async def test_a_silent_controller_does_not_block_the_poll(controller, spawner_for):
-    spawner = spawner_for(request_timeout=0.2)
+    spawner = spawner_for()
     await spawner.start()
+    spawner.request_timeout = 0.2
 
     async def never(reader, writer):
         await reader.read()

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
+    catalog::hub_routes::HubRoutes,
     gateway::Gateway,
     ops::{
         admin::AdminServer,
@@ -76,18 +77,30 @@ fn upstreams(gateway: &Gateway) -> Option<DependencyStatus> {
         .filter(|app| app.upstream_health.is_failing())
         .map(|app| app.id().as_str())
         .collect();
-    Some(failing_apps(failing.len()))
+    let routes = snapshot.hub_routes().map_or(0, HubRoutes::failing);
+    Some(failing_upstreams(failing.len(), routes))
 }
 
-/// Without names: this probe needs no token, and ids of apps may name people.
-fn failing_apps(count: usize) -> DependencyStatus {
-    let verb = match count {
-        0 => return Fine("no app fails".to_owned()),
-        1 => "app fails",
-        _ => "apps fail",
+/// Without names: this probe needs no token, and ids of apps and paths of routes may name people.
+fn failing_upstreams(apps: usize, routes: usize) -> DependencyStatus {
+    let apps = match apps {
+        0 => None,
+        1 => Some("1 app fails, see /apps".to_owned()),
+        _ => Some(format!("{apps} apps fail, see /apps")),
     };
+    // Routes are not among the apps.
+    let routes = match routes {
+        0 => None,
+        1 => Some("1 route of the hub fails, see the log".to_owned()),
+        _ => Some(format!("{routes} routes of the hub fail, see the log")),
+    };
+    let failing: Vec<String> = apps.into_iter().chain(routes).collect();
+    if failing.is_empty() {
+        return Fine("no app fails".to_owned());
+    }
     Degraded(format!(
-        "{count} {verb}, see /apps; their requests get 502 or 504"
+        "{}; their requests get 502 or 504",
+        failing.join("; ")
     ))
 }
 
@@ -96,19 +109,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failing_apps_are_counted() {
-        for (failing, wanted) in [
-            (0, "no app fails"),
+    fn failing_apps_and_routes_are_counted() {
+        for (apps, routes, wanted) in [
+            (0, 0, "no app fails"),
             (
                 1,
+                0,
                 "degraded: 1 app fails, see /apps; their requests get 502 or 504",
             ),
             (
                 6,
+                0,
                 "degraded: 6 apps fail, see /apps; their requests get 502 or 504",
             ),
+            (
+                0,
+                1,
+                "degraded: 1 route of the hub fails, see the log; their requests get 502 or 504",
+            ),
+            (
+                1,
+                2,
+                "degraded: 1 app fails, see /apps; 2 routes of the hub fail, see the log; their \
+                 requests get 502 or 504",
+            ),
         ] {
-            assert_eq!(failing_apps(failing).text(), wanted);
+            assert_eq!(failing_upstreams(apps, routes).text(), wanted);
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::{
         access::Access,
         app::{App, AppId, AppSpec},
         clock::Clock,
-        last_activity::LastActivity,
         policy_changes::PolicyChanges,
+        route_activity::RouteActivity,
     },
     route::path::below,
 };
@@ -233,13 +233,22 @@ impl HubRoutes {
     /// All routes by path, or those without activity since a time in milliseconds since 1970.
     pub fn list(&self, inactive_since: Option<i64>) -> Map<String, Value> {
         let is_listed = |route: &HubRoute| {
-            inactive_since.is_none_or(|since| last_activity(route).is_some_and(|it| it < since))
+            inactive_since.is_none_or(|since| route_activity(route).is_some_and(|it| it < since))
         };
         let routes = self.routes.pin();
         let listed = routes.iter().filter(|(_, route)| is_listed(route));
         listed
             .map(|(key, route)| (key.to_string(), shown(route)))
             .collect()
+    }
+
+    /// How many routes fail.
+    pub fn failing(&self) -> usize {
+        let routes = self.routes.pin();
+        let failing = routes.values();
+        failing
+            .filter(|route| route.app.upstream_health.is_failing())
+            .count()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, usize> {
@@ -263,13 +272,13 @@ impl HubRoutes {
     /// The app of a route. An unchanged one keeps its connections, and a changed one its load.
     fn app(&self, spec: AppSpec, path: &RoutePath, before: Option<&Arc<App>>) -> Arc<App> {
         if let Some(before) = before.filter(|before| before.spec == spec) {
-            if let Some(activity) = &before.last_activity {
+            if let Some(activity) = &before.route_activity {
                 activity.record();
             }
             return before.clone();
         }
         let app = App {
-            last_activity: Some(LastActivity::new(self.clock.clone())),
+            route_activity: Some(RouteActivity::new(self.clock.clone())),
             ..App::hosted(spec, path.mount().to_owned(), None)
         };
         Arc::new(match before {
@@ -297,15 +306,15 @@ fn segment_ends(path: &str, most: usize, ends: &mut [usize; MAX_SEGMENTS]) -> us
     count
 }
 
-fn last_activity(route: &HubRoute) -> Option<i64> {
-    route.app.last_activity.as_ref().map(LastActivity::millis)
+fn route_activity(route: &HubRoute) -> Option<i64> {
+    route.app.route_activity.as_ref().map(RouteActivity::millis)
 }
 
 /// A route as JSON: what the hub sent, and its last activity in ISO 8601.
 fn shown(route: &HubRoute) -> Value {
     // What was serialized here can be parsed.
     let mut data: Map<String, Value> = serde_json::from_str(&route.data).unwrap_or_default();
-    let time = last_activity(route).and_then(DateTime::from_timestamp_millis);
+    let time = route_activity(route).and_then(DateTime::from_timestamp_millis);
     if let Some(time) = time {
         let text = time.to_rfc3339_opts(SecondsFormat::Millis, true);
         data.insert(LAST_ACTIVITY.to_owned(), text.into());

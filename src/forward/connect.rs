@@ -76,6 +76,11 @@ pub(super) async fn open(
 #[error("no connection within {0:?}")]
 struct NoConnection(Duration);
 
+/// The cause of [`Fault::Refused`] for a route of a hub: the gateway itself refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("a route of a hub must not lead to {0}")]
+struct ForbiddenAddress(SocketAddr);
+
 async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnection>, Fault> {
     let Dial {
         app, key, settings, ..
@@ -166,14 +171,13 @@ async fn connect_host(app: &App, settings: &ForwardSettings) -> Result<TcpStream
     for address in addresses {
         if is_hub_route && !may_be_a_server(address.ip()) {
             // The hub chose the name, and only now its address is known.
-            let error = io::ErrorKind::ConnectionRefused.into();
-            fault = connect_fault(app, &error);
+            fault = note_cause(app, Fault::Refused, &ForbiddenAddress(address));
             continue;
         }
         match TcpStream::connect(address).await {
             // Only a connection shows that an address is one of this machine.
             Ok(tcp) if is_hub_route && reaches_own_listener(&tcp, &settings.own_ports) => {
-                fault = connect_fault(app, &io::ErrorKind::ConnectionRefused.into());
+                fault = note_cause(app, Fault::Refused, &ForbiddenAddress(address));
             }
             Ok(tcp) => {
                 set_options(&tcp);

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{pooled::PooledConnection, websocket_frames::FrameWalker};
 use crate::{
-    model::last_activity::LastActivity,
+    model::route_activity::RouteActivity,
     ops::drain::DrainWatcher,
     session::usage::Usage,
     streams::{Revocation, RevocationReason},
@@ -109,7 +109,7 @@ struct TunnelState {
     last_byte: Cell<Instant>,
     closing: Notify,
     /// The activity of a hub's route.
-    route: Option<LastActivity>,
+    route: Option<RouteActivity>,
 }
 
 impl TunnelState {
@@ -145,7 +145,7 @@ pub struct TunnelUses {
     /// The session: data of the client.
     pub session: Option<Usage>,
     /// The route of a hub: data of both sides.
-    pub route: Option<LastActivity>,
+    pub route: Option<RouteActivity>,
 }
 
 /// The app's side of a tunnel.

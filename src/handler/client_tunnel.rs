@@ -10,7 +10,7 @@ use super::connection::HttpExchange;
 use crate::{
     access_log::Entry,
     forward::tunnel::{TunnelUpstream, TunnelUses, tunnel},
-    model::last_activity::LastActivity,
+    model::route_activity::RouteActivity,
     respond::body::ReplyBody,
     session::usage::Usage,
     streams::{Revocation, StreamPolicy, Streams},
@@ -27,7 +27,7 @@ pub struct Tunnel {
     /// The session, kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// The activity of a hub's route.
-    pub last_activity: Option<LastActivity>,
+    pub route_activity: Option<RouteActivity>,
     /// Checked while it is open.
     pub policy: Rc<dyn StreamPolicy>,
     /// Where it is registered.
@@ -44,7 +44,7 @@ impl Tunnel {
             client,
             upstream,
             usage,
-            last_activity,
+            route_activity,
             policy,
             streams,
             idle,
@@ -61,7 +61,7 @@ impl Tunnel {
             let _registered = streams.register(revocation.clone(), policy);
             let uses = TunnelUses {
                 session: usage,
-                route: last_activity,
+                route: route_activity,
             };
             let carried = tunnel(client, upstream, uses, &revocation, drain, idle).await;
             entry.bytes = carried.down;

@@ -20,7 +20,7 @@ use crate::{
     endpoints::app_session,
     forward::{Forwarded, Outgoing, app_websocket::Switched, body::Source, fault::Fault},
     incoming::IncomingRequest,
-    model::{arrival::Provenance, last_activity::LastActivity},
+    model::{arrival::Provenance, route_activity::RouteActivity},
     respond::body::{ReplyBody, Watch},
     session::{live::Live, usage::Usage},
     stream_policy::{AppStream, Grant},
@@ -75,7 +75,7 @@ impl Handler {
         let _uploading = is_long.then(register);
         let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
         let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
-        if let Some(activity) = &app.last_activity
+        if let Some(activity) = &app.route_activity
             && is_success(&forwarded)
         {
             activity.record();
@@ -87,7 +87,7 @@ impl Handler {
                 Ok(Reply::Answer(response.map(body)))
             }
             (Forwarded::Switched(switched), Some(client)) => {
-                let activity = app.last_activity.clone();
+                let activity = app.route_activity.clone();
                 let tunnel = self.tunnel(switched, client, usage, activity, policy, context);
                 Ok(Reply::Tunnel(tunnel))
             }
@@ -140,7 +140,7 @@ impl Handler {
         switched: Switched,
         client: OnUpgrade,
         usage: Option<Usage>,
-        last_activity: Option<LastActivity>,
+        route_activity: Option<RouteActivity>,
         policy: Rc<AppStream>,
         context: &Context<'_>,
     ) -> Box<Tunnel> {
@@ -151,7 +151,7 @@ impl Handler {
             client,
             upstream: switched.upstream,
             usage,
-            last_activity,
+            route_activity,
             policy,
             streams: self.streams.clone(),
             idle: self.gateway.forward.stream_idle,

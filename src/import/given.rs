@@ -1,6 +1,6 @@
 //! The options of an input, and the answers for them.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::HashMap};
 
 use super::{
     draft::one_line,
@@ -26,6 +26,8 @@ pub(crate) struct Given {
 /// All options of an input. Of two with one name, the last one counts.
 pub(crate) struct GivenOptions {
     given: Vec<Given>,
+    /// The numbers of the options that count: the last ones of their names that are not empty.
+    last: HashMap<String, usize>,
     answers: RefCell<Vec<Answer>>,
     missing: RefCell<Vec<String>>,
 }
@@ -39,8 +41,14 @@ struct Answer {
 impl GivenOptions {
     /// Options of an input. Empty and replaced ones are answered here.
     pub(crate) fn new(given: Vec<Given>) -> GivenOptions {
+        let numbered = given.iter().enumerate();
+        let last = numbered
+            .filter(|(_, given)| !given.value.is_empty())
+            .map(|(at, given)| (given.option.clone(), at))
+            .collect();
         let options = GivenOptions {
             given,
+            last,
             answers: RefCell::default(),
             missing: RefCell::default(),
         };
@@ -165,14 +173,16 @@ impl GivenOptions {
 
     /// The report; options without an answer get that of the table.
     pub(crate) fn into_report(self) -> ImportReport {
-        let answers = self.answers.into_inner();
+        let mut answers = self.answers.into_inner();
+        // Answers of one option keep their order.
+        answers.sort_by_key(|answer| answer.at);
+        let mut answers = answers.into_iter().peekable();
         let mut lines = Vec::new();
         for (at, given) in self.given.iter().enumerate() {
-            let mut own: Vec<(ImportOutcome, String)> = answers
-                .iter()
-                .filter(|answer| answer.at == at)
-                .map(|answer| (answer.outcome, answer.explanation.clone()))
-                .collect();
+            let mut own: Vec<(ImportOutcome, String)> = Vec::new();
+            while let Some(answer) = answers.next_if(|answer| answer.at == at) {
+                own.push((answer.outcome, answer.explanation));
+            }
             if own.is_empty() {
                 own.push(answer_of_table(given));
             }
@@ -192,8 +202,7 @@ impl GivenOptions {
 
     /// The number of the option that counts.
     fn position(&self, option: &str) -> Option<usize> {
-        let is_it = |given: &Given| given.option == option && !given.value.is_empty();
-        self.given.iter().rposition(is_it)
+        self.last.get(option).copied()
     }
 
     fn value(&self, option: &str) -> Option<&Value> {

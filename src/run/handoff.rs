@@ -1,6 +1,9 @@
 //! The session handoff file: sessions that one process writes when it stops and the next restores.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use tokio::task::AbortHandle;
 
@@ -24,6 +27,9 @@ struct SharedFile {
     keys: Arc<KeyRing>,
     sessions: Arc<Sessions>,
     clock: Clock,
+    /// Whether this process has written the file. Aborting the task does not end a poll that runs,
+    /// which would restore and remove what is for the next process.
+    is_written: Arc<Mutex<bool>>,
 }
 
 impl Handoff {
@@ -35,6 +41,7 @@ impl Handoff {
             keys,
             sessions: gateway.sessions.clone(),
             clock: gateway.clock.clone(),
+            is_written: Arc::default(),
         };
         file.restore();
         let polled = file.clone();
@@ -59,6 +66,11 @@ impl SharedFile {
     }
 
     fn restore(&self) {
+        let is_written = self.is_written.lock();
+        let is_written = is_written.unwrap_or_else(PoisonError::into_inner);
+        if *is_written {
+            return;
+        }
         let now = self.clock.wall_seconds();
         match self.open().restore(&self.sessions.store, now) {
             Ok(None) => {}
@@ -72,6 +84,9 @@ impl SharedFile {
     }
 
     fn write(&self) {
+        let is_written = self.is_written.lock();
+        let mut is_written = is_written.unwrap_or_else(PoisonError::into_inner);
+        *is_written = true;
         let now = self.clock.wall_seconds();
         match self.open().write(&self.sessions.store, now) {
             Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),

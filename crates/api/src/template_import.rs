@@ -12,7 +12,8 @@ use std::{net::IpAddr, time::Duration};
 
 use http::StatusCode;
 use ludgate_controllers::pod_policy::PodPolicy;
-use ludgate_ops::http_client::{CallError, PinnedServer, chain, get_pinned};
+use ludgate_model::error_cause::chain_text;
+use ludgate_ops::http_client::{CallError, PinnedServer, get_pinned};
 use tokio::{net::lookup_host, task::spawn_blocking, time::timeout};
 
 pub use address::is_public;
@@ -91,7 +92,7 @@ impl ImportSettings {
 
 impl From<CallError> for OperationError {
     fn from(error: CallError) -> OperationError {
-        tracing::info!(error = chain(&error), "cannot download a template");
+        tracing::info!(error = chain_text(&error), "cannot download a template");
         let text = format!("url: {error}");
         match error {
             CallError::Unreachable(_) | CallError::Timeout(_) => OperationError::Unavailable(text),

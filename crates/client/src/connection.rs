@@ -11,11 +11,8 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use ludgate_model::{secret::Secret, site::WebOrigin};
-use ludgate_ops::{
-    http_client::{chain, connector},
-    tls_client::NoCertificate,
-};
+use ludgate_model::{error_cause::chain_text, secret::Secret, site::WebOrigin};
+use ludgate_ops::{http_client::connector, tls_client::NoCertificate};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -236,14 +233,14 @@ impl SiteConnection {
         // A token with a line break cannot be a header.
         let request = request.map_err(|_| self.sign_in_needed())?;
         let sent = self.http.request(request).await;
-        sent.map_err(|error| self.unreachable(chain(&error)))
+        sent.map_err(|error| self.unreachable(chain_text(&error)))
     }
 
     async fn collect(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
         let collected = Limited::new(response.into_body(), MAX_ANSWER)
             .collect()
             .await;
-        let body = collected.map_err(|error| self.unreachable(chain(&*error)))?;
+        let body = collected.map_err(|error| self.unreachable(chain_text(&*error)))?;
         Ok(body.to_bytes())
     }
 

@@ -17,8 +17,8 @@ use super::{
     authentication::AuthenticationRequirement,
     clock::Clock,
     concurrency_limit::Load,
-    last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
+    route_activity::RouteActivity,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
@@ -268,7 +268,7 @@ pub struct App {
     /// When it was used last.
     pub activity: Activity,
     /// The last activity of a hub's route; `None` for all other apps.
-    pub last_activity: Option<LastActivity>,
+    pub route_activity: Option<RouteActivity>,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
     /// Whether its upstream fails, and why.
@@ -301,7 +301,7 @@ impl App {
                 .map(|upstream| hash(upstream.tenant())),
             load: Load::default(),
             activity: Activity::default(),
-            last_activity: None,
+            route_activity: None,
             trailing_slash: TrailingSlash::default(),
             upstream_health: UpstreamHealth::default(),
             spec,
@@ -334,7 +334,7 @@ impl App {
 
     /// Whether it is a route that a hub added.
     pub fn is_hub_route(&self) -> bool {
-        self.last_activity.is_some()
+        self.route_activity.is_some()
     }
 
     /// Whether a request for the mount without a slash is forwarded as it is.

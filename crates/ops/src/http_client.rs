@@ -13,7 +13,7 @@ use hyper_util::{
 };
 use tokio::sync::Semaphore;
 
-use ludgate_model::{error_cause::chain_text, site::is_loopback_host};
+use ludgate_model::site::is_loopback_host;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -259,11 +259,6 @@ pub fn connector(ca: Option<&[u8]>) -> Result<HttpsConnector<HttpConnector>, NoC
         .https_or_http()
         .enable_http1()
         .build())
-}
-
-/// An error with its causes, for the log.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    chain_text(error)
 }
 
 /// Plain http is for loopback only: calls carry secrets and codes.

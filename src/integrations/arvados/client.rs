@@ -13,8 +13,8 @@ use super::{
     records::{ContainerRecord, LinkRecord, ListPage, RequestRecord, UserRecord},
 };
 use crate::{
-    model::{secret::Secret, uuid::Uuid},
-    ops::http_client::{CallCounter, HttpClient, chain},
+    model::{error_cause::chain_text, secret::Secret, uuid::Uuid},
+    ops::http_client::{CallCounter, HttpClient},
     ops::tls_client::NoCertificate,
 };
 
@@ -102,7 +102,7 @@ impl Api {
             // A token that is not a valid header value was never issued.
             .map_err(|_| ApiError::BadToken)?;
         let response = http.call(endpoint, request).await;
-        let response = response.map_err(|error| ApiError::Unavailable(chain(&error)))?;
+        let response = response.map_err(|error| ApiError::Unavailable(chain_text(&error)))?;
         match response.status() {
             StatusCode::OK => {
                 serde_json::from_slice(response.body()).map_err(|error| unavailable(&error))

@@ -9,6 +9,7 @@ use crate::support::{
     backend::{Backend, refused_port},
     browser::From,
     diagnostics::Diagnostics,
+    message::PATIENCE,
     world::{ADMIN_TOKEN, World},
 };
 
@@ -17,7 +18,7 @@ async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
     let dead = refused_port().await;
     let extra =
         format!("[[apps]]\nid = \"dead\"\naccess = \"public\"\nupstream = \"http://{dead}\"\n");
-    let world = World::with(&extra, |_| {}).await;
+    let world = World::with(&extra, |settings| settings.forward.connect = PATIENCE).await;
     let page = world.browser().open("/apps/dead/").await;
     assert_eq!(page.status(), 502);
     assert!(
@@ -44,10 +45,7 @@ async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
     // benches.
     let asked = Instant::now();
     let problem = world.browser().fetch("/apps/dead/").await;
-    assert!(
-        asked.elapsed() < Duration::from_secs(2),
-        "no deadline is waited for"
-    );
+    assert!(asked.elapsed() < PATIENCE / 2, "no deadline is waited for");
     assert_eq!(
         (problem.status(), problem.json()["reason"].as_str()),
         (502, Some("upstream_refused"))
@@ -93,7 +91,7 @@ async fn each_cause_of_a_fault_is_an_outcome_of_its_own_and_its_error_is_logged(
         format!("[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n")
     });
     let world = World::with(&toml.concat(), |settings| {
-        settings.forward.connect = Duration::from_secs(1);
+        settings.forward.connect = Duration::from_secs(3);
         for app in &mut settings.apps {
             match app.id.as_str() {
                 // A label of 64 bytes is refused before any server is asked (RFC 1035 section
@@ -133,7 +131,7 @@ async fn each_cause_of_a_fault_is_an_outcome_of_its_own_and_its_error_is_logged(
             app: "silent-tls",
             status: 504,
             outcome: "upstream_connect_timeout",
-            error: "no connection within 1s",
+            error: "no connection within 3s",
         },
     ] {
         let answer = world.browser().fetch(&format!("/apps/{app}/x")).await;

@@ -86,11 +86,11 @@ async fn after_a_long_outage_the_controller_catches_up() {
     controlled.app("before", json!({})).await;
     controlled.until_phase("before", "Starting").await;
 
-    relay.open.send_replace(false);
+    relay.cut().await;
     controlled.app("during", json!({})).await;
     controlled.app("before", json!({ "stop": true })).await;
     outlast_lease(&controlled).await;
-    relay.open.send_replace(true);
+    relay.mend();
 
     controlled.until_phase("during", "Starting").await;
     // No controller of Deployments runs here, which would say that no pod is left.

@@ -3,6 +3,7 @@
 mod deletion;
 mod events;
 mod faults;
+mod file_routes;
 mod file_servers;
 mod leftovers;
 mod replicas;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{kubelet::Kubelet, namespace::Namespace};
-use crate::support::{kube_namespace::application, message::Message, raw::Raw, world::World};
+use crate::support::{
+    kube_namespace::application, message::Message, raw::Raw, until::assert_soon, world::World,
+};
 
 async fn get(world: &World, target: &str, cookies: &str) -> Message {
     world
@@ -168,11 +170,7 @@ async fn a_log_that_is_followed_ends_with_the_membership_the_session_and_the_app
         followed.is_closed().await,
         "the app belongs to another group"
     );
-    assert!(
-        changed.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        changed.elapsed()
-    );
+    assert_soon(Duration::from_secs(1), changed.elapsed());
     namespace.app("lab", "public", json!({})).await;
     world
         .until(|snapshot| {

@@ -25,7 +25,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
     let world = namespace.world().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.open("/apps/team/").await.status(), 200);
-    relay.open.send_replace(false);
+    relay.cut().await;
     // Written while the gateway gets no events.
     namespace.app("open", "group", json!({})).await;
     namespace.app("new", "public", json!({})).await;
@@ -70,7 +70,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
         "the age of the catalogue is told: {}",
         age().await
     );
-    relay.open.send_replace(true);
+    relay.mend();
     world
         .until(|snapshot| snapshot.find("new").is_some() && snapshot.find("team").is_none())
         .await;
@@ -91,7 +91,7 @@ async fn a_gateway_that_starts_without_the_api_server_is_not_ready_and_recovers(
     let relay = ApiRelay::insert(&namespace.kubeconfig()).await;
     namespace.running("open", 0).await;
     namespace.app("open", "public", json!({})).await;
-    relay.open.send_replace(false);
+    relay.cut().await;
     let world = World::with(&namespace.toml(), |_| {}).await.ready().await;
     assert_eq!(world.admin("/readyz", "").await.status(), 503);
     let unknown = world
@@ -106,7 +106,7 @@ async fn a_gateway_that_starts_without_the_api_server_is_not_ready_and_recovers(
         200,
         "apps of the file are there"
     );
-    relay.open.send_replace(true);
+    relay.mend();
     world.until(|snapshot| snapshot.is_complete()).await;
     assert_eq!(status(&world, "open").await, 200);
     assert_eq!(world.admin("/readyz", "").await.status(), 200);

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::namespace::Namespace;
-use crate::support::{backend::Backend, kube_namespace::application, process::program};
+use crate::support::{
+    backend::Backend, kube_namespace::application, process::program, until::assert_soon,
+};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -34,7 +36,7 @@ async fn a_bare_application_that_kubectl_applies_is_reachable_within_a_second() 
         (answer.status(), answer.text().as_str()),
         (200, "bare /apps/bare/x")
     );
-    assert!(applied.elapsed() < SOON, "{:?}", applied.elapsed());
+    assert_soon(SOON, applied.elapsed());
     assert_eq!(app.last().target(), "/apps/bare/x?y=1");
     assert_eq!(app.last().header("host"), Some(world.host.clone()));
 }

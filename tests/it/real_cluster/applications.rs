@@ -66,7 +66,7 @@ async fn an_app_starts_serves_stops_starts_again_and_is_deleted() {
     let wait = [
         "wait",
         "--for=delete",
-        "--timeout=60s",
+        "--timeout=120s",
         "deployment/app-lab",
         "service/app-lab",
     ];
@@ -270,7 +270,7 @@ async fn an_app_without_ports_has_no_service() {
         assert!(names.contains(name), "{name} in {names}");
     }
     controlled.app("tcp", without.clone()).await;
-    let wait = ["wait", "--for=delete", "--timeout=60s", "service/app-tcp"];
+    let wait = ["wait", "--for=delete", "--timeout=120s", "service/app-tcp"];
     controlled.namespace.kubectl(&wait, "").await;
 }
 

@@ -4,6 +4,7 @@
 mod browser;
 mod document;
 mod ended;
+mod gateway;
 mod hub;
 mod outside;
 mod prepull;

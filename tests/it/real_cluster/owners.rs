@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::controller::Controlled;
 
-/// An app recovers within this time after the cause of its error is gone.
+/// An app is tried again within this time after the cause of its error is gone.
 const RECOVERY: Duration = Duration::from_secs(60);
 
 impl Controlled {
@@ -19,8 +19,9 @@ impl Controlled {
     async fn recovers_without(&self, object: &str) {
         self.namespace.kubectl(&["delete", object], "").await;
         let deleted = Instant::now();
-        self.until_phase("lab", "Ready").await;
+        self.until("lab", |status| status["phase"] != "Error").await;
         assert!(deleted.elapsed() < RECOVERY, "{:?}", deleted.elapsed());
+        self.until_phase("lab", "Ready").await;
     }
 }
 

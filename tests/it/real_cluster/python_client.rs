@@ -17,7 +17,7 @@ use crate::support::{
     changes::POD_PATIENCE,
     controller::Controlled,
     kube_namespace::KubeNamespace,
-    message::PATIENCE,
+    until::{assert_soon, until_async},
     world::{World, free_port},
 };
 
@@ -156,7 +156,7 @@ pub async fn until_line(child: &mut Child, wanted: &str) {
         }
         panic!("the output ended before {wanted:?}: {errors}");
     };
-    let printed = tokio::time::timeout(PATIENCE, printed).await;
+    let printed = tokio::time::timeout(POD_PATIENCE, printed).await;
     printed.unwrap_or_else(|_| panic!("no line {wanted:?}"));
 }
 
@@ -310,8 +310,12 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
     client
         .run("apps update web-1 --json", &greeting("none"))
         .await;
-    let message = controlled.until_phase("web-1", "Error").await;
-    assert!(message.contains("a greeting is needed"), "{message}");
+    // Before that, the message may name the state of the container alone.
+    let is_explained = |status: &Value| {
+        let message = status["message"].as_str().unwrap_or_default();
+        status["phase"] == "Error" && message.contains("a greeting is needed")
+    };
+    controlled.until("web-1", is_explained).await;
     let failed = client.json("apps get web-1").await;
     assert_eq!(failed["status"], "Error");
     client.run("apps update web-1", &greeting("bye")).await;
@@ -329,11 +333,10 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
     client.run("apps start web-1", &Value::Null).await;
 
     client.run("apps delete web-1", &Value::Null).await;
-    let gone = async { while world.exchange(page).await.status() != 404 {} };
-    let second = std::time::Duration::from_secs(1);
-    tokio::time::timeout(second, gone)
-        .await
-        .expect("no such app a second after it was deleted");
+    let deleted = std::time::Instant::now();
+    let is_gone = async || world.exchange(page).await.status() == 404;
+    until_async("the deleted app is gone", is_gone).await;
+    assert_soon(std::time::Duration::from_secs(1), deleted.elapsed());
     client.run("apps delete web-1", &Value::Null).await;
     insta::assert_snapshot!("python_client", client.transcript);
 }

@@ -218,6 +218,17 @@ async fn no_route_leads_to_a_listener_of_the_gateway() {
             assert_eq!(answer.status(), 502, "{host}:{port} {}", answer.text());
         }
     }
+    // The log names the cause, which is not that of the server.
+    let body = format!("{{\"target\":\"http://{}\"}}", running.admin);
+    let added = hub.call("POST", "/nb/user/trudy", &body).await;
+    assert_eq!(added.status(), 201, "{}", added.text());
+    assert_eq!(hub.fetch("/nb/user/trudy/x").await.status(), 502);
+    let line = hub.world.log.line_with("/nb/user/trudy/x").await;
+    let cause = format!("a route of a hub must not lead to {}", running.admin);
+    assert_eq!(line["error"], cause, "{line}");
+    let verbose = hub.world.admin("/readyz?verbose", "").await.text();
+    let failing = "upstreams: degraded: 2 routes of the hub fail";
+    assert!(verbose.contains(failing), "{verbose}");
     hub.add_both().await;
     assert_eq!(hub.fetch("/nb/user/alice/lab").await.status(), 200);
 }

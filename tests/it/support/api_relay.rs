@@ -7,10 +7,13 @@ use tokio::{
     sync::watch,
 };
 
-/// Leads to the API server until it is switched off: then what is open is cut, and what comes is
-/// refused.
+use super::until::in_time;
+
+/// Leads to the API server until it is cut: then what is open is closed, and what comes is refused.
 pub struct ApiRelay {
-    pub open: watch::Sender<bool>,
+    open: watch::Sender<bool>,
+    /// How many connections are open.
+    connections: watch::Sender<usize>,
     port: u16,
 }
 
@@ -19,24 +22,39 @@ impl ApiRelay {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (open, is_open) = watch::channel(true);
+        let connections = watch::Sender::new(0);
+        let counted = connections.clone();
         tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (mut is_open, server) = (is_open.clone(), server.clone());
+            while let Ok((near, _)) = listener.accept().await {
+                let connection = OpenConnection::new(&counted);
+                let (is_open, server) = (is_open.clone(), server.clone());
                 tokio::spawn(async move {
-                    if !*is_open.borrow() {
-                        return;
-                    }
-                    let Ok(mut far) = TcpStream::connect(server).await else {
-                        return;
-                    };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                        _ = is_open.wait_for(|open| !open) => {}
-                    }
+                    relay(near, server, is_open).await;
+                    drop(connection);
                 });
             }
         });
-        ApiRelay { open, port }
+        ApiRelay {
+            open,
+            connections,
+            port,
+        }
+    }
+
+    /// Cuts the way, and waits until no connection is left: no event comes after this.
+    pub async fn cut(&self) {
+        self.open.send_replace(false);
+        let mut connections = self.connections.subscribe();
+        let closed = in_time(
+            "the connections end",
+            connections.wait_for(|open| *open == 0),
+        );
+        closed.await.expect("the sender lives");
+    }
+
+    /// Lets connections through again.
+    pub fn mend(&self) {
+        self.open.send_replace(true);
     }
 
     /// Puts a relay between the users of a kubeconfig and their server.
@@ -55,5 +73,36 @@ impl ApiRelay {
         config["clusters"][0]["cluster"]["tls-server-name"] = name.into();
         std::fs::write(kubeconfig, config.to_string()).expect("written");
         relay
+    }
+}
+
+/// Counts one connection for as long as it lives.
+struct OpenConnection(watch::Sender<usize>);
+
+impl OpenConnection {
+    fn new(connections: &watch::Sender<usize>) -> OpenConnection {
+        connections.send_modify(|count| *count += 1);
+        OpenConnection(connections.clone())
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Copies both ways until the way is cut.
+async fn relay(mut near: TcpStream, server: String, mut is_open: watch::Receiver<bool>) {
+    let copying = async {
+        if let Ok(mut far) = TcpStream::connect(server).await {
+            let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+        }
+    };
+    tokio::select! {
+        // Bytes that come with the cut stay here.
+        biased;
+        _ = is_open.wait_for(|open| !open) => {}
+        () = copying => {}
     }
 }

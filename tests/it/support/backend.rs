@@ -14,7 +14,10 @@ use tokio::{
     net::TcpListener,
 };
 
-use super::message::{Message, Reader};
+use super::{
+    message::{Message, Reader},
+    world::free_port,
+};
 
 /// A recording app. Cloning gives the same one.
 #[derive(Clone)]
@@ -238,8 +241,7 @@ fn answer(body: &[u8], headers: &str) -> Vec<u8> {
     out
 }
 
-/// A port without a listener.
+/// A port without a listener, which no outgoing connection gets either.
 pub async fn refused_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    listener.local_addr().expect("an address")
+    SocketAddr::from(([127, 0, 0, 1], free_port()))
 }

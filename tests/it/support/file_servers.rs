@@ -8,8 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Api, Resource,
+    Api, Client, Config, Resource,
     api::{Patch, PatchParams, PostParams},
+    config::Kubeconfig,
 };
 use ludgate_labs::{
     config::{ContainerImage, LabsConfig, PullPolicy},
@@ -33,6 +34,8 @@ use super::{
 pub const OWNER: &str = "rachel";
 /// Its Job and its Service.
 pub const SERVER: &str = "rachel-fs";
+/// The ServiceAccount of labs.
+pub const ACCOUNT: &str = "ludgate-labs";
 /// The pod for administrators.
 pub const ADMIN_POD: &str = "fsadmin";
 
@@ -74,7 +77,8 @@ fsadmin:
     LabsConfig::from_yaml(&text).expect("valid")
 }
 
-/// A namespace of file servers and of the controller, and the service in it.
+/// A namespace of file servers and of the controller, and the service in it. The service has the
+/// shipped rights.
 pub struct FileServersInCluster {
     pub namespace: KubeNamespace,
     services: FileServices,
@@ -87,6 +91,8 @@ impl FileServersInCluster {
     /// A service that leads. A server may take `creation` seconds to start.
     pub async fn start(creation: u64) -> FileServersInCluster {
         let namespace = KubeNamespace::new().await;
+        namespace.grant("labs.yaml").await;
+        namespace.kubeconfig_of(ACCOUNT).await;
         FileServersInCluster::serve(namespace, creation, "first").await
     }
 
@@ -104,7 +110,8 @@ impl FileServersInCluster {
             watch: Duration::from_secs(60),
             max_calls: 16,
         };
-        let services = FileServices::new(namespace.client.clone(), settings);
+        let client = client_of_labs(&namespace).await;
+        let services = FileServices::new(client, settings);
         let stop = CancellationToken::new();
         let task = tokio::spawn(services.clone().run(stop.clone()));
         let leads = holds_within(POD_PATIENCE, async || services.is_leading());
@@ -160,10 +167,7 @@ impl FileServersInCluster {
     }
 
     pub async fn until_job(&self) -> Job {
-        let jobs: Api<Job> = Api::namespaced(self.namespace.client.clone(), &self.namespace.name);
-        Changes::named(jobs, SERVER)
-            .until(|job: &Job| job.metadata.deletion_timestamp.is_none())
-            .await
+        self.namespace.until_job(SERVER).await
     }
 
     pub fn pods(&self) -> Api<Pod> {
@@ -172,11 +176,42 @@ impl FileServersInCluster {
 
     /// Makes the pod of a Job, as the Job controller does.
     pub async fn make_pod(&self, job: &Job) {
+        self.namespace.make_pod_of(job).await;
+    }
+
+    /// Says what the kubelet says.
+    pub async fn set_phase(&self, pod: &str, phase: &str) {
+        self.namespace.set_pod_phase(pod, phase).await;
+    }
+
+    /// The names of all objects of servers, one a line.
+    pub async fn objects(&self) -> String {
+        self.namespace.file_server_objects().await
+    }
+
+    pub async fn until_nothing_is_left(&self) {
+        let is_gone = holds_within(POD_PATIENCE, async || self.objects().await.is_empty());
+        assert!(is_gone.await, "left: {}", self.objects().await);
+    }
+}
+
+/// The objects of file servers, which no controller makes here.
+impl KubeNamespace {
+    /// Waits until there is a Job of this name that is not being deleted.
+    pub async fn until_job(&self, name: &str) -> Job {
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &self.name);
+        Changes::named(jobs, name)
+            .until(|job: &Job| job.metadata.deletion_timestamp.is_none())
+            .await
+    }
+
+    /// Makes the pod of a Job, with its name.
+    pub async fn make_pod_of(&self, job: &Job) {
         let template = job.spec.clone().expect("a spec").template;
         let owner = job.controller_owner_ref(&()).expect("a Job with a uid");
         let pod = Pod {
             metadata: ObjectMeta {
-                name: Some(SERVER.to_owned()),
+                name: job.metadata.name.clone(),
                 labels: template.metadata.and_then(|metadata| metadata.labels),
                 owner_references: Some(vec![owner]),
                 ..ObjectMeta::default()
@@ -185,32 +220,39 @@ impl FileServersInCluster {
             status: None,
         };
         // Until the namespace has its ServiceAccount, pods are refused.
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.name);
         let is_made = holds_within(POD_PATIENCE, async || {
-            let made = self.pods().create(&PostParams::default(), &pod).await;
+            let made = pods.create(&PostParams::default(), &pod).await;
             made.is_ok()
         });
         assert!(is_made.await, "the pod is refused");
     }
 
-    /// Says what the kubelet says.
-    pub async fn set_phase(&self, pod: &str, phase: &str) {
+    /// Says what the kubelet says of a pod.
+    pub async fn set_pod_phase(&self, pod: &str, phase: &str) {
         let patch = Patch::Merge(json!({ "status": { "phase": phase } }));
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.name);
         let parameters = PatchParams::default();
-        let patched = self.pods().patch_status(pod, &parameters, &patch).await;
+        let patched = pods.patch_status(pod, &parameters, &patch).await;
         patched.expect("a status");
     }
 
-    /// The names of all objects of servers, one a line.
-    pub async fn objects(&self) -> String {
+    /// The names of all objects of file servers, one a line.
+    pub async fn file_server_objects(&self) -> String {
         let kinds = "jobs,pods,services,persistentvolumeclaims";
         let arguments = ["get", kinds, "-l", "nublado.lsst.io/category", "-o", "name"];
-        self.namespace.kubectl(&arguments, "").await
+        self.kubectl(&arguments, "").await
     }
+}
 
-    pub async fn until_nothing_is_left(&self) {
-        let is_gone = holds_within(POD_PATIENCE, async || self.objects().await.is_empty());
-        assert!(is_gone.await, "left: {}", self.objects().await);
-    }
+/// A client of the account of labs, whose kubeconfig is written.
+async fn client_of_labs(namespace: &KubeNamespace) -> Client {
+    let read = Kubeconfig::read_from(namespace.kubeconfig_file(ACCOUNT)).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(read, &Default::default()).await;
+    let mut config = config.expect("a configuration");
+    // As in production: the service tries again itself.
+    config.default_retry = false;
+    Client::try_from(config).expect("a client")
 }
 
 fn owner() -> LabUser {

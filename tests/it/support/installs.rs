@@ -1,7 +1,7 @@
 //! The controller of installations in the process of the test, with the shipped rights, a chart
 //! repository, and real Helm.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Stdio, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Namespace},
@@ -28,8 +28,8 @@ use super::{
     kube_namespace::{KubeNamespace, kind_of, kubectl, role_of_apps},
 };
 
-/// The longest time from a deletion to the end of the operation that waits, in seconds.
-pub const AT_ONCE: i64 = 2;
+/// The longest time from a deletion to the end of the operation that waits.
+pub const AT_ONCE: Duration = Duration::from_secs(2);
 
 pub fn installations() -> ApiResource {
     kind_of::<ApplicationInstallation>()
@@ -349,12 +349,13 @@ pub fn condition<'s>(status: &'s Value, kind: &str) -> (&'s str, &'s str) {
 
 /// Whole seconds from the deletion of an object to its condition, by the times that the API server
 /// and the controller wrote. A busy machine may show them to a test later.
-pub fn seconds_to_condition(object: &DynamicObject, kind: &str) -> i64 {
+pub fn time_to_condition(object: &DynamicObject, kind: &str) -> Duration {
     let deleted = object.metadata.deletion_timestamp.as_ref();
     let deleted = deleted.expect("a deletion").0;
     let time = object.data["status"]["conditions"][kind]["lastHeartbeatTime"].as_str();
     let time: Timestamp = time.and_then(|time| time.parse().ok()).expect("a time");
-    time.as_second() - deleted.as_second()
+    let seconds = time.as_second() - deleted.as_second();
+    Duration::from_secs(seconds.try_into().expect("a condition after the deletion"))
 }
 
 /// Whether `Ready` is true for the current spec, and nothing runs.

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 /// Everything a test waits for comes within this time or not at all.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A head and its body; for a request `start` is the request line, for an answer the status line.
 #[derive(Clone, Debug, Default)]

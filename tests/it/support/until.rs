@@ -10,6 +10,10 @@ use super::message::PATIENCE;
 const PAUSE: Duration = Duration::from_millis(1);
 /// The same for a condition that needs I/O.
 const IO_PAUSE: Duration = Duration::from_millis(5);
+/// How late something may be in an unoptimised build, beside other tests on two cores. It is much
+/// shorter than the intervals and deadlines that would lead to the same result without the code
+/// under test.
+pub const LATENESS: Duration = Duration::from_secs(8);
 
 /// Polls until the condition holds, for conditions without a notification. Fails the test when that
 /// takes longer than [`PATIENCE`].
@@ -42,6 +46,13 @@ pub async fn holds_within(limit: Duration, mut holds: impl AsyncFnMut() -> bool)
         }
     };
     timeout(limit, held).await.is_ok()
+}
+
+/// Fails the test if something took longer than is promised, and than a loaded machine explains.
+#[track_caller]
+pub fn assert_soon(promised: Duration, took: Duration) {
+    let limit = promised + LATENESS;
+    assert!(took <= limit, "{took:?}, and {promised:?} is promised");
 }
 
 /// What comes within [`PATIENCE`]. Fails the test when nothing does.

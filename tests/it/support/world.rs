@@ -155,6 +155,19 @@ impl World {
         .await
     }
 
+    /// The same with the system's clock, and with other keys of `[identity]`, written as TOML.
+    pub async fn behind_with_identity(
+        provider: DemoProvider,
+        port: u16,
+        identity: &str,
+        extra: &str,
+    ) -> World {
+        let (_, manual_clock) = Clock::manual();
+        let clocks = (Clock::system(), manual_clock);
+        let text = (SITE, identity, extra);
+        World::run(provider, clocks, port, 2, text, |_| {}).await
+    }
+
     async fn run(
         provider: DemoProvider,
         (clock, manual_clock): (Clock, ManualClock),

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Long enough for a machine that does much else between a connection and its first byte.
-const SHORT: Duration = Duration::from_millis(250);
+const SHORT: Duration = Duration::from_millis(500);
 
 async fn world(change: impl FnOnce(&mut Settings)) -> World {
     World::with_threads(1, "", change).await

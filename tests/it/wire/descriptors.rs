@@ -20,7 +20,7 @@ use crate::support::{
     message::PATIENCE,
     process::{gateway, gateway_with_files, with_files},
     raw::Raw,
-    until::until_async,
+    until::{assert_soon, until_async},
     world::free_port,
 };
 
@@ -179,7 +179,10 @@ async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_it
             .await
             .expect("accepting fails")
     };
-    let (first, since) = (failures(&mut operator, 1).await, Instant::now());
+    // Before the first count: what fails until the last one must be explained by time that is
+    // measured.
+    let since = Instant::now();
+    let first = failures(&mut operator, 1).await;
     // The open admin connection is still served.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = u64::try_from(threads).expect("a number");
@@ -195,12 +198,7 @@ async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_it
     drop(held);
     let freed = Instant::now();
     recovered(listen).await;
-    // The promise is a second; the machine of a test may be busy.
-    assert!(
-        freed.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        freed.elapsed()
-    );
+    assert_soon(Duration::from_secs(1), freed.elapsed());
     assert!(
         running.0.try_wait().expect("a process").is_none(),
         "it did not end"

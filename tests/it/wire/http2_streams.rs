@@ -172,7 +172,7 @@ async fn a_client_that_resets_its_request_frees_the_app() {
 async fn a_client_that_takes_nothing_of_an_answer_loses_that_stream_only() {
     let world = World::with("", |settings| {
         h2c(settings);
-        settings.listen.write_stall = Duration::from_millis(100);
+        settings.listen.write_stall = Duration::from_millis(500);
     })
     .await;
     world.backend("pub").script(

@@ -18,8 +18,11 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use ludgate_model::clock::{Clock, Moment, millis};
-use ludgate_ops::{http_client::chain, metrics::Registry};
+use ludgate_model::{
+    clock::{Clock, Moment, millis},
+    error_cause::chain_text,
+};
+use ludgate_ops::metrics::Registry;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
@@ -217,7 +220,7 @@ impl GatewayPoller {
         if self.warned.contains_key(&gateway) {
             return;
         }
-        tracing::warn!(gateway, error = chain(error), "cannot poll a gateway");
+        tracing::warn!(gateway, error = chain_text(error), "cannot poll a gateway");
         self.warned.insert(gateway, now);
     }
 }

@@ -24,8 +24,8 @@ use super::{
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
 };
 use crate::{
-    model::secret::Secret,
-    ops::http_client::{CallError, chain},
+    model::{error_cause::chain_text, secret::Secret},
+    ops::http_client::CallError,
     session::keys::{KeyRing, Purpose},
 };
 
@@ -214,10 +214,10 @@ fn refusal(
 ) -> Result<DevicePoll, SignInError> {
     match error {
         RequestTokenError::ServerResponse(answer) => refusal_by_code(answer.error()),
-        RequestTokenError::Request(error) => Err(SignInError::Unavailable(chain(&error))),
+        RequestTokenError::Request(error) => Err(SignInError::Unavailable(chain_text(&error))),
         // The body is not a token response, so a retry would not help.
         error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
-            Err(SignInError::Token(TokenError::Refused(chain(&error))))
+            Err(SignInError::Token(TokenError::Refused(chain_text(&error))))
         }
     }
 }

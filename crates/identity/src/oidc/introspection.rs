@@ -20,10 +20,11 @@ use super::{
 use crate::{
     model::{
         authentication::AuthenticationEvent,
+        error_cause::chain_text,
         principal::{PersonClaims, Principal},
         secret::Secret,
     },
-    ops::http_client::{CallLimits, chain},
+    ops::http_client::CallLimits,
 };
 
 /// Calls at the same time; further ones wait within their deadline. Anonymous clients cause them,
@@ -112,7 +113,7 @@ impl Introspection {
         };
         let http = &self.context.provider.http;
         let answer = http.call_within("introspection", request, limits).await;
-        answer.map_err(|error| IntrospectionError(chain(&error)))
+        answer.map_err(|error| IntrospectionError(chain_text(&error)))
     }
 
     /// The request of section 2.1. The client authenticates itself, so that the endpoint does not

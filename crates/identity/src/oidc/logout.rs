@@ -19,7 +19,7 @@ use super::{
     claims::{ALGORITHMS, SKEW, TokenError},
     context::ProviderContext,
 };
-use crate::{ops::http_client::chain, session::record::SignIn};
+use crate::{model::error_cause::chain_text, session::record::SignIn};
 
 /// Longest logout token that is parsed, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -197,7 +197,7 @@ impl LogoutAtProvider {
                 .http
                 .call("revoke", request)
                 .await
-                .map_err(|error| chain(&error)),
+                .map_err(|error| chain_text(&error)),
             Err(error) => Err(error.to_string()),
         };
         // Section 2.2: the response to an unknown token is a 200 too.

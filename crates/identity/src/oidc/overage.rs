@@ -14,8 +14,8 @@ use super::{
     token_endpoint::{SignInError, TokenEndpointResponse},
 };
 use crate::{
-    model::access::GroupName,
-    ops::http_client::{HttpClient, chain},
+    model::{access::GroupName, error_cause::chain_text},
+    ops::http_client::HttpClient,
 };
 
 /// Largest number of pages that are read; each may link to the next.
@@ -68,7 +68,7 @@ pub(super) async fn fetch_groups(
             .body(Vec::new())
             .map_err(|_| unreadable("the access token cannot stand in a header"))?;
         let answer = http.call("groups", request).await;
-        let answer = answer.map_err(|error| SignInError::Unavailable(chain(&error)))?;
+        let answer = answer.map_err(|error| SignInError::Unavailable(chain_text(&error)))?;
         if answer.status() != StatusCode::OK {
             return Err(unreadable("the list of groups was refused"));
         }

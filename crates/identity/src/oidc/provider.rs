@@ -21,8 +21,11 @@ use tokio::sync::{Mutex, watch};
 
 use super::http_client::ProviderCalls;
 use crate::{
-    model::clock::{Clock, Moment},
-    ops::http_client::{HttpClient, chain},
+    model::{
+        clock::{Clock, Moment},
+        error_cause::chain_text,
+    },
+    ops::http_client::HttpClient,
 };
 
 /// The first and the longest pause between attempts at discovery.
@@ -207,7 +210,7 @@ impl Provider {
     async fn discover_metadata(&self) -> Result<(JsonWebKeySetUrl, CoreJsonWebKeySet), String> {
         let http = ProviderCalls::new(&self.http, "discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
-        let found = found.map_err(|error| chain(&error))?;
+        let found = found.map_err(|error| chain_text(&error))?;
         let (keys_url, keys) = (found.jwks_uri().clone(), found.jwks().clone());
         self.metadata.store(Some(Arc::new(found)));
         Ok((keys_url, keys))
@@ -223,7 +226,7 @@ impl Provider {
             .body(Vec::new())
             .map_err(|error| error.to_string())?;
         let answer = self.http.call("discovery", request).await;
-        let answer = answer.map_err(|error| chain(&error))?;
+        let answer = answer.map_err(|error| chain_text(&error))?;
         if answer.status() != StatusCode::OK {
             return Err(format!("its metadata have the status {}", answer.status()));
         }
@@ -235,7 +238,7 @@ impl Provider {
         }
         let http = ProviderCalls::new(&self.http, "keys");
         let keys = CoreJsonWebKeySet::fetch_async(&metadata.jwks_uri, &http).await;
-        let keys = keys.map_err(|error| chain(&error))?;
+        let keys = keys.map_err(|error| chain_text(&error))?;
         Ok((metadata.jwks_uri, keys))
     }
 
@@ -260,7 +263,7 @@ impl Provider {
         match CoreJsonWebKeySet::fetch_async(&keys_url, &http).await {
             Ok(keys) => self.take_keys(keys),
             Err(error) => tracing::warn!(
-                error = chain(&error),
+                error = chain_text(&error),
                 "cannot read the identity provider's keys"
             ),
         }

@@ -15,8 +15,8 @@ use super::{
     pending::StateError,
 };
 use crate::{
-    model::authentication::InsufficientAuthentication,
-    ops::http_client::{CallError, chain},
+    model::{authentication::InsufficientAuthentication, error_cause::chain_text},
+    ops::http_client::CallError,
 };
 
 /// A successful response of the token endpoint.
@@ -103,10 +103,10 @@ pub(super) fn exchange_error(
                 SignInError::Refused(error)
             }
         }
-        RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
+        RequestTokenError::Request(error) => SignInError::Unavailable(chain_text(&error)),
         // The body is not a token response, so a retry would not help.
         error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
-            SignInError::Token(TokenError::Refused(chain(&error)))
+            SignInError::Token(TokenError::Refused(chain_text(&error)))
         }
     }
 }

@@ -20,7 +20,7 @@ use super::{
     provider::Metadata,
     token_endpoint::{SignInError, TokenEndpointResponse},
 };
-use crate::{model::principal::PersonClaims, ops::http_client::chain};
+use crate::model::{error_cause::chain_text, principal::PersonClaims};
 
 /// Claims that a description of a person lacks.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ impl PersonCompletion {
             .map_err(|error| SignInError::Unavailable(error.to_string()))?
             .request_async(&http)
             .await
-            .map_err(|error| SignInError::Unavailable(chain(&error)))
+            .map_err(|error| SignInError::Unavailable(chain_text(&error)))
     }
 
     /// Logs a missing group claim: with a misspelled claim name in the configuration, all group

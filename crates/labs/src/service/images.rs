@@ -14,7 +14,7 @@ mod registry;
 use std::{fmt, sync::Arc, time::Duration};
 
 use ludgate_cluster::Cluster;
-use ludgate_ops::http_client::chain;
+use ludgate_model::error_cause::chain_text;
 use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -129,7 +129,7 @@ impl LabImages {
                 message: format!("Docker tag \"{}\" not found", image.tag()),
             }),
             Err(error) => {
-                let error = chain(&error);
+                let error = chain_text(&error);
                 tracing::warn!(tag = image.tag(), error, "cannot look up the chosen image");
                 Err(unavailable())
             }

@@ -1,14 +1,15 @@
 //! The gateway beside a container: proofs, checks, what passes through, and how it ends.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
 
 use super::clients::{Side, get, running};
 use crate::support::{
     arvados::Lie,
     backend::{accept_of, refused_port},
+    until::in_time,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,9 +143,7 @@ async fn streams_and_tunnels_pass_unbuffered_and_end_with_the_container() {
             events.line.reader.rest().await,
         );
     };
-    timeout(Duration::from_secs(5), ends)
-        .await
-        .expect("both are cut");
+    in_time("both are cut", ends).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,9 +174,7 @@ async fn a_container_has_a_gateway_while_it_runs() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(Duration::from_secs(5), closed)
-        .await
-        .expect("the port is closed");
+    in_time("the port is closed", closed).await;
     arvados.set_state(&container.uuid, "Queued");
     assert_eq!(
         (&record().await["started_at"], &record().await["state"]),

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{
     changes::Changes,
     kube_namespace::{KubeNamespace, kind_of},
+    until::assert_soon,
     viewer::{child, viewer_controller, viewers},
 };
 
@@ -69,7 +70,7 @@ async fn a_deleted_claim_goes_as_soon_as_the_pod_of_its_viewer_has_ended() {
     namespace
         .until_gone(&kind_of::<PersistentVolumeClaim>(), "data")
         .await;
-    assert!(ended.elapsed() < CLAIM_LIMIT, "{:?}", ended.elapsed());
+    assert_soon(CLAIM_LIMIT, ended.elapsed());
     until_viewer_gone(namespace, "v").await;
 }
 

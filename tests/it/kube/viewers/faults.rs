@@ -77,13 +77,13 @@ async fn after_an_outage_of_a_minute_the_viewers_catch_up() {
     }
 
     let outage = tokio::time::sleep(OUTAGE);
-    relay.open.send_replace(false);
+    relay.cut().await;
     namespace.viewer("during", spec("during")).await;
     namespace.viewer("before", json!({ "pvc": "before" })).await;
     namespace.delete_claim("gone").await;
     outlast_lease(&controlled).await;
     outage.await;
-    relay.open.send_replace(true);
+    relay.mend();
 
     controlled.until_viewer("during", is_started).await;
     controlled.until_viewer("before", is_started).await;

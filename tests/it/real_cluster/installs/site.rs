@@ -37,8 +37,8 @@ use crate::{
 
 /// Label of the namespaces of apps. Its value is the name of the namespace.
 pub const APP_LABEL: &str = "ludgate.test/app";
-/// Longest time of a request to an app.
-const REQUEST: Duration = Duration::from_secs(2);
+/// Longest time of a request to an app. Without a pod it is refused at once.
+const REQUEST: Duration = Duration::from_secs(10);
 
 /// An installation of the chart `web`, as its author writes it.
 #[derive(Clone, Debug, Default)]

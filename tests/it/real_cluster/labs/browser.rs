@@ -8,6 +8,7 @@ use super::hub::HubAddress;
 use crate::support::{
     browser::{Browser, From, at_built_in_provider, path_of},
     message::Message,
+    raw::Raw,
 };
 
 /// Most redirects from one click: those of the gateway's sign-in, the hub's and the lab's.
@@ -16,6 +17,8 @@ const MAX_REDIRECTS: usize = 30;
 /// The browser of one person.
 pub struct HubBrowser {
     browser: Browser,
+    /// The gateway or proxy.
+    at: SocketAddr,
     pub person: &'static str,
     authority: String,
     base: &'static str,
@@ -32,6 +35,7 @@ impl HubBrowser {
     ) -> HubBrowser {
         HubBrowser {
             browser: Browser::new(at, &address.authority),
+            at,
             person,
             authority: address.authority.clone(),
             base: address.base,
@@ -133,6 +137,22 @@ impl HubBrowser {
     /// Opens a person's lab.
     pub async fn open_lab(&mut self, person: &str) -> Message {
         self.open(&format!("/user/{person}/lab")).await
+    }
+
+    /// Asks for a WebSocket of a person's lab as a page of this site does. The head of the answer,
+    /// and the connection.
+    pub async fn open_socket(&self, person: &str, path: &str) -> (Message, Raw) {
+        let target = format!("{}/user/{person}{path}", self.base);
+        let (host, cookies) = (&self.authority, self.browser.cookie_line(&target));
+        let mut raw = Raw::connect(self.at).await;
+        raw.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             Origin: http://{host}\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: websocket\r\n\
+             Sec-Fetch-Dest: websocket\r\n{cookies}\r\n"
+        ))
+        .await;
+        (raw.head().await, raw)
     }
 
     /// Stops the lab.

@@ -50,6 +50,15 @@ impl HubAddress {
     }
 }
 
+/// Where people sign in to a hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HubSignIn {
+    /// At the site's provider. The lab controller verifies their tokens.
+    Provider,
+    /// At the gateway before the hub, as in the example. The lab controller trusts the hub.
+    Gateway,
+}
+
 /// A hub and its proxy.
 pub struct HubServer {
     pub address: HubAddress,
@@ -60,8 +69,8 @@ pub struct HubServer {
 }
 
 impl HubServer {
-    /// Starts both, and waits until the hub answers. People sign in at the site's provider.
-    pub async fn start(site: &LabSite, address: HubAddress) -> HubServer {
+    /// Starts both, and waits until the hub answers.
+    pub async fn start(site: &LabSite, address: HubAddress, sign_in: HubSignIn) -> HubServer {
         let folder = tempfile::tempdir().expect("a folder");
         let installed = jupyter().await;
         install_package(&installed, folder.path());
@@ -70,7 +79,11 @@ impl HubServer {
         let token = site.folder.path().join("hub-token");
         std::fs::write(&token, site.hub_token()).expect("written");
         let config = config(site, &address, hub, &token)
-            + &settings(site, &address, proxy_api, folder.path());
+            + &settings(&address, proxy_api, folder.path())
+            + &match sign_in {
+                HubSignIn::Provider => provider_settings(site, &address),
+                HubSignIn::Gateway => String::new(),
+            };
         std::fs::write(folder.path().join("jupyterhub_config.py"), config).expect("written");
 
         let program = "node_modules/configurable-http-proxy/bin/configurable-http-proxy";
@@ -157,6 +170,10 @@ fn config(site: &LabSite, address: &HubAddress, hub: SocketAddr, token: &Path) -
             "http://HUB.NAMESPACE.svc:8081",
         ),
         ("JupyterHub.base_url", "/apps/nb"),
+        (
+            "HeaderAuthenticator.jwks_url",
+            "https://APPS.EXAMPLE.ORG/.ludgate/jwks.json",
+        ),
         ("RESTSpawner.controller_url", labs),
         ("RESTSpawner.hub_token_file", "/etc/ludgate/hub-token"),
     ] {
@@ -164,6 +181,9 @@ fn config(site: &LabSite, address: &HubAddress, hub: SocketAddr, token: &Path) -
         assert!(text.contains(&shipped), "no {shipped}");
         let own = match name {
             "JupyterHub.base_url" => address.base.to_owned(),
+            "HeaderAuthenticator.jwks_url" => {
+                format!("http://{}/.ludgate/jwks.json", address.authority)
+            }
             "RESTSpawner.controller_url" => site.labs.url(),
             "RESTSpawner.hub_token_file" => token.display().to_string(),
             _ => format!("http://{hub}"),
@@ -173,14 +193,12 @@ fn config(site: &LabSite, address: &HubAddress, hub: SocketAddr, token: &Path) -
     text
 }
 
-/// What the example leaves to the site: the proxy, files, and where people sign in. Each start
-/// shows its progress, however short it is.
-fn settings(site: &LabSite, address: &HubAddress, proxy_api: SocketAddr, folder: &Path) -> String {
-    let issuer = site.provider.issuer();
+/// What the example leaves to the site: the proxy, and files. Each start shows its progress, however
+/// short it is.
+fn settings(address: &HubAddress, proxy_api: SocketAddr, folder: &Path) -> String {
     let folder = folder.display();
     let HubAddress { proxy, base, .. } = address;
-    let mut text = String::new();
-    for (name, value) in [
+    let values = [
         ("JupyterHub.bind_url", format!("http://{proxy}{base}/")),
         (
             "JupyterHub.db_url",
@@ -194,6 +212,17 @@ fn settings(site: &LabSite, address: &HubAddress, proxy_api: SocketAddr, folder:
             "ConfigurableHTTPProxy.api_url",
             format!("http://{proxy_api}"),
         ),
+    ];
+    lines(&values)
+        + "c.ConfigurableHTTPProxy.should_start = False
+c.JupyterHub.tornado_settings = {\"slow_spawn_timeout\": 0}
+"
+}
+
+/// Sign-in at the site's provider. People have tokens of it, which the lab controller verifies.
+fn provider_settings(site: &LabSite, address: &HubAddress) -> String {
+    let issuer = site.provider.issuer();
+    let values = [
         ("JupyterHub.authenticator_class", "generic-oauth".to_owned()),
         ("GenericOAuthenticator.client_id", "ludgate".to_owned()),
         ("GenericOAuthenticator.client_secret", SECRET.to_owned()),
@@ -215,16 +244,21 @@ fn settings(site: &LabSite, address: &HubAddress, proxy_api: SocketAddr, folder:
             "preferred_username".to_owned(),
         ),
         ("RESTSpawner.user_token_key", "access_token".to_owned()),
-    ] {
-        writeln!(text, "c.{name} = \"{value}\"").expect("memory");
-    }
-    // Its people have tokens of the provider, which the lab controller verifies.
-    text + "c.RESTSpawner.send_user_headers = False
-c.ConfigurableHTTPProxy.should_start = False
+    ];
+    lines(&values)
+        + "c.RESTSpawner.send_user_headers = False
 c.GenericOAuthenticator.scope = [\"openid\"]
 c.GenericOAuthenticator.allow_all = True
 c.GenericOAuthenticator.auto_login = True
 c.GenericOAuthenticator.enable_auth_state = True
-c.JupyterHub.tornado_settings = {\"slow_spawn_timeout\": 0}
 "
+}
+
+/// Settings that are texts.
+fn lines(values: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in values {
+        writeln!(text, "c.{name} = \"{value}\"").expect("memory");
+    }
+    text
 }

@@ -6,7 +6,7 @@ use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 
 use super::{
     browser::assert_ready,
-    hub::{HubAddress, HubServer},
+    hub::{HubAddress, HubServer, HubSignIn},
     site::{LabChoices, LabSite, offer_volume},
 };
 use crate::support::{changes::Changes, world::client};
@@ -30,7 +30,7 @@ async fn a_start_goes_on_when_the_controller_was_killed_while_the_pod_was_pendin
         ..LabChoices::plain("sqr-066")
     };
     let mut site = LabSite::start(provider.expect("started"), choices).await;
-    let hub = HubServer::start(&site, address).await;
+    let hub = HubServer::start(&site, address, HubSignIn::Provider).await;
     let mut alice = hub.browser("alice", hub.address.proxy);
     alice.sign_in().await;
     alice.spawn().await;

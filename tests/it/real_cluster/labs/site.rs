@@ -76,6 +76,12 @@ pub struct LabSite {
 impl LabSite {
     /// Starts a controller whose people are the provider's, and waits until it knows the images.
     pub async fn start(provider: DemoProvider, choices: LabChoices) -> LabSite {
+        LabSite::with(provider, choices, "").await
+    }
+
+    /// The same. `more` are further keys of `[labs]`, in which `NAMESPACE` is the name of the
+    /// controller's namespace.
+    pub async fn with(provider: DemoProvider, choices: LabChoices, more: &str) -> LabSite {
         for (person, id) in PEOPLE {
             provider.set_claim(person, "uid", id.into());
             provider.set_claim(person, "gid", id.into());
@@ -106,11 +112,12 @@ impl LabSite {
                  [kubernetes]\nnamespace = \"{}\"\nkubeconfig = \"{}\"\n\
                  [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\n\
                  [labs]\naddress = \"{listen}\"\nconfig = \"labs.yaml\"\ndialect = \"{}\"\n\
-                 scopes = {{ hub = [\"name:{HUB}\"], admin = [\"name:{HUB}\"] }}\n",
+                 scopes = {{ hub = [\"name:{HUB}\"], admin = [\"name:{HUB}\"] }}\n{}",
                 namespace.name,
                 kubeconfig.display(),
                 provider.issuer(),
                 choices.dialect,
+                more.replace("NAMESPACE", &namespace.name),
             ),
         );
         let variables = match choices.pulls {

@@ -7,7 +7,7 @@ use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 
 use super::{
     browser::{HubBrowser, assert_ready, messages},
-    hub::{HubAddress, HubServer},
+    hub::{HubAddress, HubServer, HubSignIn},
     site::{LabChoices, LabSite},
 };
 use crate::support::world::{World, client, free_port};
@@ -16,7 +16,7 @@ use crate::support::world::{World, client, free_port};
 const PLACED: &str = "Successfully assigned";
 
 /// Starts the lab of a person who has signed in, and opens it.
-async fn start_lab(person: &mut HubBrowser, complete: &str) {
+pub async fn start_lab(person: &mut HubBrowser, complete: &str) {
     person.spawn().await;
     let events = person.progress().await;
     assert_ready(&events, PLACED);
@@ -32,7 +32,8 @@ async fn start_lab(person: &mut HubBrowser, complete: &str) {
     );
 }
 
-async fn stop_lab(person: &mut HubBrowser, site: &LabSite) {
+/// Stops the lab, and waits until nothing is left of it.
+pub async fn stop_lab(person: &mut HubBrowser, site: &LabSite) {
     person.stop().await;
     site.until_gone(person.person).await;
 }
@@ -44,7 +45,7 @@ async fn check_two_people(dialect: &'static str, complete: &str) {
     hub_client.redirect_uris.push(address.callback());
     let provider = DemoProvider::start(hub_client, Clock::system()).await;
     let site = LabSite::start(provider.expect("started"), LabChoices::plain(dialect)).await;
-    let hub = HubServer::start(&site, address).await;
+    let hub = HubServer::start(&site, address, HubSignIn::Provider).await;
     let mut alice = hub.browser("alice", hub.address.proxy);
     let mut bob = hub.browser("bob", hub.address.proxy);
     let both = async |person: &mut HubBrowser| {
@@ -91,7 +92,7 @@ async fn behind_the_gateway_a_hub_opens_a_lab_to_its_owner_alone() {
     let world = World::behind(provider.clone(), clock, manual_clock, gateway, &app, |_| {});
     let world = world.await.ready().await;
     let site = LabSite::start(provider, LabChoices::plain("nublado")).await;
-    let hub = HubServer::start(&site, address).await;
+    let hub = HubServer::start(&site, address, HubSignIn::Provider).await;
 
     let mut alice = hub.browser("alice", world.running.address);
     alice.sign_in().await;

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use tempfile::TempDir;
@@ -115,7 +116,16 @@ fn user() -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// A free port below those that the system gives to outgoing connections, so that it stays free
+/// until the server takes it. Tests run in processes of their own: the process id spreads them.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let tries = std::iter::repeat_with(|| {
+        let spread = std::process::id()
+            .wrapping_mul(7919)
+            .wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed) * 101);
+        10_000 + u16::try_from(spread % 20_000).expect("below 20,000")
+    });
+    tries.take(1000).find(free).expect("a free port")
 }

@@ -8,8 +8,11 @@ use ludgate_identity::oidc::{
     claims::{SKEW, Token},
     http_client::ProviderCalls,
 };
-use ludgate_model::clock::{Clock, Moment};
-use ludgate_ops::http_client::{HttpClient, chain};
+use ludgate_model::{
+    clock::{Clock, Moment},
+    error_cause::chain_text,
+};
+use ludgate_ops::http_client::HttpClient;
 use openidconnect::{
     ClientId, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet, JsonWebKeySetUrl, Nonce,
     core::{CoreIdTokenVerifier, CoreJsonWebKeySet, CoreJwsSigningAlgorithm},
@@ -116,7 +119,7 @@ impl AssertionVerifier {
             match CoreJsonWebKeySet::fetch_async(&self.settings.jwks, &http).await {
                 Ok(keys) => self.keys.store(Arc::new(keys)),
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "cannot read the gateway's keys");
+                    tracing::warn!(error = chain_text(&error), "cannot read the gateway's keys");
                 }
             }
             // After the fetch: if a client leaves during it, the next one may fetch again.

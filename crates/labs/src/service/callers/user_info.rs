@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use http::{HeaderValue, Request, StatusCode, Uri, header};
-use ludgate_model::secret::Secret;
-use ludgate_ops::http_client::{HttpClient, chain};
+use ludgate_model::{error_cause::chain_text, secret::Secret};
+use ludgate_ops::http_client::HttpClient;
 use moka::future::Cache;
 use serde_json::{Map, Value};
 
@@ -64,7 +64,7 @@ impl UserInfo {
             .call("user_info", request)
             .await
             .map_err(|error| {
-                tracing::warn!(error = chain(&error), "cannot ask the user-info URL");
+                tracing::warn!(error = chain_text(&error), "cannot ask the user-info URL");
                 unavailable()
             })?;
         match answer.status() {

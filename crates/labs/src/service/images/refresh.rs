@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::{StreamExt, stream};
-use ludgate_ops::http_client::chain;
+use ludgate_model::error_cause::chain_text;
 use tokio::time::sleep;
 
 use super::{
@@ -68,7 +68,7 @@ impl<'r> Refresher<'r> {
                 }
                 Err(error) => {
                     self.metrics.refreshed("error");
-                    let error = chain(&error);
+                    let error = chain_text(&error);
                     tracing::warn!(error, "cannot list the images of labs; the last list stays");
                     pauses.next().unwrap_or(MAX_BACKOFF)
                 }
@@ -110,7 +110,7 @@ impl<'r> Refresher<'r> {
                 Err(RegistryError::NotFound) => {}
                 Err(error) if !is_answered => return Err(error),
                 Err(error) => {
-                    let error = chain(&error);
+                    let error = chain_text(&error);
                     tracing::warn!(tag, error, "cannot look up the digest of an image");
                     if let Some(known) = self.digests.get(&tag) {
                         digests.insert(tag, known.clone());

@@ -10,7 +10,7 @@ use super::clock::Clock;
 /// When a route last answered a request successfully, or carried data of a WebSocket. Clones are of
 /// the same route.
 #[derive(Clone, Debug)]
-pub struct LastActivity(Arc<Recorded>);
+pub struct RouteActivity(Arc<Recorded>);
 
 #[derive(Debug)]
 struct Recorded {
@@ -19,11 +19,11 @@ struct Recorded {
     millis: AtomicI64,
 }
 
-impl LastActivity {
+impl RouteActivity {
     /// Activity that begins now.
-    pub fn new(clock: Clock) -> LastActivity {
+    pub fn new(clock: Clock) -> RouteActivity {
         let millis = AtomicI64::new(clock.wall_millis());
-        LastActivity(Arc::new(Recorded { clock, millis }))
+        RouteActivity(Arc::new(Recorded { clock, millis }))
     }
 
     /// Records activity now. Takes no lock.
@@ -51,7 +51,7 @@ mod tests {
     fn activity_begins_with_the_route_and_is_that_of_all_clones() {
         let (clock, manual_clock) = Clock::manual();
         let begin = clock.wall_millis();
-        let activity = LastActivity::new(clock);
+        let activity = RouteActivity::new(clock);
         assert_eq!(activity.millis(), begin);
         manual_clock.advance(Duration::from_secs(7));
         assert_eq!(activity.millis(), begin);
