@@ -18,6 +18,7 @@ mod resolve_assertion_keys;
 mod resolve_bearer;
 mod resolve_controller;
 mod resolve_datasets;
+mod resolve_frames;
 mod resolve_groups;
 mod resolve_hosts;
 mod resolve_hub_proxy;

@@ -222,7 +222,7 @@ fn at_hub(arrival: &Arrival, hub: &HubRoutes) -> Option<Result<Destination, Deci
 
 /// The mount of an app, without a slash at the end.
 fn without_slash(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decision> {
-    if app.serves_bare_path() && app.spec.isolation == Isolation::Path {
+    if app.serves_bare_path() && app.spec.isolation != Isolation::Host {
         return Ok(Destination::bare(app.clone(), arrival.target.clone()));
     }
     redirect(
@@ -249,7 +249,9 @@ fn on_its_path(
         }
         // Another app has its host. On the path it would share an origin that it must not share.
         (Isolation::Host, None) => refuse(Reason::UnknownApp),
-        (Isolation::Path, _) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
+        (Isolation::Both | Isolation::Path, _) => {
+            Ok(Destination::new(app.clone(), arrival.target.clone(), root))
+        }
     }
 }
 

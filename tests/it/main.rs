@@ -38,6 +38,7 @@ mod wire {
 mod routing {
     mod hosts;
     mod hub_routes;
+    mod path_only;
     mod paths;
     mod trailing_slash;
 }

@@ -15,8 +15,10 @@ use super::{
     activity::Activity,
     attested::AttestedUpstream,
     concurrency_limit::Load,
+    frame_ancestors::FrameAncestors,
     last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
+    stray_requests::StrayRequests,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
@@ -38,8 +40,10 @@ pub enum AppKind {
 /// The address under which browsers open an app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Its path on the site; its own host works too, where it has one.
+    /// Its path on the site, and its own host, where hosts are served.
     #[default]
+    Both,
+    /// Its path only.
     Path,
     /// Its own host only; its path redirects there.
     Host,
@@ -149,6 +153,8 @@ pub struct AppSpec {
     pub path_rewrite: PathRewrite,
     /// On a path or on its own host.
     pub isolation: Isolation,
+    /// Other origins of ours whose pages may show it in a frame.
+    pub frame_ancestors: Option<FrameAncestors>,
     /// Further ports, each on a host of its own.
     pub published_ports: Vec<PublishedPort>,
     /// Send the app headers that name the person.
@@ -191,7 +197,8 @@ impl AppSpec {
             paths: PathRules::default(),
             cors_preflight: false,
             path_rewrite: PathRewrite::Keep,
-            isolation: Isolation::Path,
+            isolation: Isolation::Both,
+            frame_ancestors: None,
             published_ports: Vec::new(),
             identity_headers: true,
             assertion: false,
@@ -230,6 +237,7 @@ impl AppSpec {
             // They speak of the app, and the port is another one.
             paths: PathRules::default(),
             cors_preflight: false,
+            frame_ancestors: None,
             published_ports: Vec::new(),
             ..self.clone()
         })
@@ -265,6 +273,8 @@ pub struct App {
     pub last_activity: Option<LastActivity>,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
+    /// When requests of its pages outside of its mount were reported.
+    pub stray_requests: StrayRequests,
     /// Whether its upstream fails, and why.
     pub upstream_health: UpstreamHealth,
 }
@@ -297,6 +307,7 @@ impl App {
             activity: Activity::default(),
             last_activity: None,
             trailing_slash: TrailingSlash::default(),
+            stray_requests: StrayRequests::default(),
             upstream_health: UpstreamHealth::default(),
             spec,
         }
