@@ -9,6 +9,7 @@ use super::{
     labels::RedirectReason,
     path_rules::with_rules,
     reason::Reason,
+    stray_request,
     target::Target,
     tenant::{self, TenantCookie},
 };
@@ -45,7 +46,8 @@ pub fn locate(
     lookup: &Lookup,
 ) -> Result<Target, Decision> {
     let arrival = &request.arrival;
-    let destination = destination(arrival, snapshot, lookup)?;
+    let destination = destination(arrival, snapshot, lookup)
+        .map_err(|decision| stray_request::attribute(decision, request, snapshot))?;
     let tenant = TenantCookie::compare(request, &destination.app);
     let is_form = destination.app.kind == AppKind::Hosted && may_hold_saved_form(request);
     let target = Target {

@@ -40,6 +40,7 @@ mod routing {
     mod hub_routes;
     mod path_only;
     mod paths;
+    mod stray_requests;
     mod trailing_slash;
 }
 
@@ -50,6 +51,7 @@ mod access {
     mod forward_auth;
     mod forward_auth_nginx;
     mod forward_auth_requests;
+    mod frames;
     mod path_rules;
     mod rule_apps;
     pub(super) mod streams;
