@@ -268,7 +268,10 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         | Endpoint::Renewed
         | Endpoint::RenewScript
         | Endpoint::Jwks => reads,
-        Endpoint::SignOut => reads || method == Method::POST,
+        // On an app's host it only leads to the site.
+        Endpoint::SignOut => {
+            reads || (method == Method::POST && arrival.vhost == VirtualHost::Site)
+        }
         Endpoint::BackchannelLogout => method == Method::POST,
         Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
         // A ticket works once, so a HEAD would waste it.

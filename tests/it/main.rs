@@ -62,6 +62,7 @@ mod access {
 mod sign_in {
     mod bearer;
     mod callback;
+    mod every_origin;
     mod groups_elsewhere;
     mod opaque_tokens;
     mod pages;
