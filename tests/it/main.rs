@@ -101,6 +101,7 @@ mod forwarding {
     mod forwarded_for;
     mod headers;
     mod proxy_protocol;
+    mod public_locations;
     mod tls;
     mod unix;
     pub(super) mod upstreams;
