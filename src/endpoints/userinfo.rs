@@ -37,8 +37,8 @@ pub(super) async fn userinfo(call: EndpointCall<'_, '_>) -> EndpointReply {
     EndpointReply::new(Content::Json(StatusCode::OK, body)).with_person(person)
 }
 
-/// The person at an app's host. Scripts of the app read the answer, so it names no one whom the
-/// app's own headers would not name.
+/// The person at an app's host. Scripts of the app read the answer, so it has no person that the
+/// headers of the app's requests would not have.
 async fn person_at_host(call: EndpointCall<'_, '_>) -> Result<Arc<Principal>, Reason> {
     let EndpointCall {
         gateway,
