@@ -8,17 +8,20 @@
 pub mod allowed_groups;
 pub mod authorize;
 pub mod decision;
+mod frame;
 pub mod head;
 pub mod labels;
 pub mod locate;
 mod origin_check;
 pub mod path_rules;
 pub mod reason;
+mod stray_request;
 pub mod target;
 pub mod tenant;
 
 pub use authorize::authorize;
 pub use decision::{Decision, Redirect, Refusal};
+pub use frame::accept_frame;
 pub use head::head;
 pub use locate::{check_tenant, locate};
 pub use reason::Reason;

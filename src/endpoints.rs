@@ -1,6 +1,6 @@
-//! Our own endpoints: sign-in, sign-out and the caller's identity on the site; tickets on the hosts
-//! of apps; answers for other proxies. Each returns a value; `respond` renders it. `app_session`
-//! and `hide_existence` serve requests to apps too.
+//! Our own endpoints: sign-in on the site; sign-out and the caller's identity on every origin;
+//! tickets on the hosts of apps; answers for other proxies. Each returns a value; `respond` renders
+//! it. `app_session` and `hide_existence` serve requests to apps too.
 
 pub mod app_session;
 mod call;
@@ -13,9 +13,9 @@ pub mod sign_in;
 pub mod sign_out;
 mod step_up;
 pub mod ticket;
+mod userinfo;
 
-use http::{Method, StatusCode};
-use serde_json::json;
+use http::Method;
 
 use crate::{
     decide::Reason,
@@ -25,7 +25,6 @@ use crate::{
     route::Endpoint,
 };
 pub use call::EndpointCall;
-use call::person_of;
 pub use hide_existence::hide_existence;
 
 /// Answers a request to an endpoint.
@@ -45,7 +44,7 @@ pub async fn answer(call: EndpointCall<'_, '_>, endpoint: Endpoint, body: Source
             sign_out::sign_out(call, body).await
         }
         Endpoint::SignOut => sign_out::confirmation(call),
-        Endpoint::Userinfo => userinfo(call).await,
+        Endpoint::Userinfo => userinfo::userinfo(call).await,
         Endpoint::BackchannelLogout => logout::back_channel(call, body).await,
         Endpoint::FrontchannelLogout => logout::front_channel(call).await,
         Endpoint::Renewed => renew::renewed(call).await,
@@ -95,19 +94,4 @@ fn key_set(call: EndpointCall<'_, '_>) -> EndpointReply {
         Some(signer) => EndpointReply::new(Content::KeySet(signer.key_set())),
         None => EndpointReply::refuse(Reason::NotFound),
     }
-}
-
-async fn userinfo(call: EndpointCall<'_, '_>) -> EndpointReply {
-    let person = match person_of(&call.identify().await.caller) {
-        Ok(person) => person,
-        Err(reason) => return EndpointReply::refuse(reason),
-    };
-    let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
-    let body = json!({
-        "user": person.subject,
-        "email": person.email,
-        "preferredUsername": person.preferred_username,
-        "groups": groups,
-    });
-    EndpointReply::new(Content::Json(StatusCode::OK, body)).with_person(person)
 }

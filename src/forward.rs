@@ -21,6 +21,7 @@ pub mod metrics;
 mod outgoing;
 pub mod pool;
 pub mod pooled;
+mod public_location;
 mod request;
 pub mod request_headers;
 pub mod response_headers;

@@ -94,6 +94,7 @@ impl Handler {
             .await;
         let target = decide::locate(request, snapshot, &lookup)?;
         answer.entry.app = Some(target.destination.app.clone());
+        decide::accept_frame(request, &target.destination.app);
         let caller = self
             .identify(&target, request, context, caller, answer)
             .await?;

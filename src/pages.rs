@@ -283,11 +283,13 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
             href: match (app.spec.isolation, app.host) {
                 (Isolation::Host, Some(label)) => site.url(&VirtualHost::Host(label), "/"),
-                (Isolation::Host, None) | (Isolation::Path, _) => format!("{}/", app.mount),
+                (Isolation::Host, None) | (Isolation::Both | Isolation::Path, _) => {
+                    format!("{}/", app.mount)
+                }
             },
             host: app
                 .host
-                .filter(|_| app.spec.isolation == Isolation::Path)
+                .filter(|_| app.spec.isolation == Isolation::Both)
                 .map(|label| site.url(&VirtualHost::Host(label), "/")),
             state: (app.spec.state != AppState::Running).then(|| app.spec.state.as_str()),
             who: who(&app.spec.access),

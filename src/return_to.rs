@@ -5,7 +5,7 @@ use crate::{
     identity::oidc::pending::MAX_RETURN,
     incoming::{host, path},
     model::{site::Site, vhost::VirtualHost},
-    route::path::{RENEWED, on_host},
+    route::path::{RENEWED, SIGN_OUT, USERINFO, on_host},
 };
 
 /// The path, or the whole address, to return to; anything that is not clearly ours becomes `/`.
@@ -46,7 +46,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
         && keeps_to_the_policy(path)
         && !starts_with_encoded_trick(path)
         // Returning to an endpoint of ours would go in circles.
-        && !path.strip_prefix(&*site.endpoints).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+        && !path.strip_prefix(&*site.endpoints).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+        && ![SIGN_OUT, USERINFO].contains(&path.split('?').next().unwrap_or_default());
     fine.then_some(whole)
 }
 
@@ -145,6 +146,9 @@ mod tests {
             "https://gw.test//e",
             "/oauth2/start",
             "/oauth2/sign_out?rd=/",
+            "/.ludgate/sign_out",
+            "/.ludgate/userinfo?x",
+            "https://web.svc.test/.ludgate/sign_out",
             "/a b",
             "/\u{e9}",
             &long,

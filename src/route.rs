@@ -55,7 +55,7 @@ impl fmt::Display for Route<'_> {
     }
 }
 
-/// The endpoints that are ours on the site.
+/// The endpoints that are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Begins a sign-in.

@@ -19,6 +19,7 @@ mod resolve_authentication;
 mod resolve_bearer;
 mod resolve_controller;
 mod resolve_datasets;
+mod resolve_frames;
 mod resolve_groups;
 mod resolve_hosts;
 mod resolve_hub_proxy;

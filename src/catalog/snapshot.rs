@@ -11,7 +11,7 @@ use super::{hub_routes::HubRoutes, lookup::Lookup};
 use crate::{
     model::{
         access::GroupName,
-        app::{App, AppId, AppSpec},
+        app::{App, AppId, AppSpec, Isolation},
         site::Site,
         vhost::{HostLabel, VirtualHost},
     },
@@ -114,7 +114,7 @@ impl Snapshot {
             // A published port takes precedence over an app with the same label.
             let names = specs
                 .iter()
-                .filter_map(|spec| Some((label_of(&spec.id)?, spec)));
+                .filter_map(|spec| Some((own_label(spec)?, spec)));
             hosts.extend(names.map(|(label, spec)| (label, on_host(&label, spec))));
             for spec in &specs {
                 let ports = spec.published_ports.iter();
@@ -132,7 +132,7 @@ impl Snapshot {
         let apps: HashMap<AppId, Arc<App>, RandomState> = specs
             .into_iter()
             .map(|spec| {
-                let own = label_of(&spec.id)
+                let own = own_label(&spec)
                     .filter(|label| site.apps_domain.is_some() && !taken.contains(label));
                 let old = before.and_then(|before| before.apps.get(&spec.id));
                 let same = old.filter(|app| app.spec == spec && app.host == own);
@@ -229,7 +229,7 @@ impl Snapshot {
         if self.site.apps_domain.is_none() || app.host.is_some() {
             return None;
         }
-        let other = label_of(app.id()).and_then(|label| self.hosts.get(&label))?;
+        let other = own_label(&app.spec).and_then(|label| self.hosts.get(&label))?;
         Some(format!(
             "its host is that of {}, which publishes that port: it has its path only",
             other.id()
@@ -286,8 +286,12 @@ impl Snapshot {
     }
 }
 
-fn label_of(id: &AppId) -> Option<HostLabel> {
-    HostLabel::new(id.as_str().as_bytes())
+/// The label of an app's own host; `None`: it has its path only.
+fn own_label(spec: &AppSpec) -> Option<HostLabel> {
+    match spec.isolation {
+        Isolation::Path => None,
+        Isolation::Both | Isolation::Host => HostLabel::new(spec.id.as_str().as_bytes()),
+    }
 }
 
 /// The label of a published port; `None` when it would be longer than a label can be.
@@ -295,15 +299,16 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// A changed app keeps its load, the time of its last use, its health, and what was learned about
-/// its trailing slash. A failure of the old upstream thus ends with the first response of the new
-/// one.
+/// A changed app keeps its load, the times of its last use and report, its health, and what was
+/// learned about its trailing slash. A failure of the old upstream thus ends with the first
+/// response of the new one.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {
             load: old.load.clone(),
             activity: old.activity.clone(),
             trailing_slash: old.trailing_slash.clone(),
+            stray_requests: old.stray_requests.clone(),
             upstream_health: old.upstream_health.clone(),
             ..app
         }),
@@ -381,6 +386,27 @@ mod tests {
         );
         assert!(snapshot.note_on(whole).is_none());
         assert_eq!(snapshot.ports_of(whole).count(), 2);
+    }
+
+    #[test]
+    fn an_app_with_a_path_only_has_no_host_and_its_published_ports_have_theirs() {
+        let mut site = Site::with_default_paths(
+            WebOrigin::new(true, "gw.test", 443),
+            CookieNames::new(true, "c", &[]),
+        );
+        site.apps_domain = Some("svc.test".into());
+        let path_only = AppSpec {
+            isolation: Isolation::Path,
+            ..spec("web", &[80])
+        };
+        let snapshot = Snapshot::new(Arc::new(site), [path_only, spec("both", &[])]);
+        let has_host = |label: &str| {
+            let label = HostLabel::new(label.as_bytes()).expect("a label");
+            snapshot.at_host(&label).is_some()
+        };
+        assert_eq!(["web", "web-80", "both"].map(has_host), [false, true, true]);
+        let app = snapshot.find("web").expect("on its path");
+        assert!(app.host.is_none() && snapshot.note_on(app).is_none());
     }
 
     #[test]

@@ -227,6 +227,7 @@ impl Refusal {
             Reason::Malformed(_) => DecisionLabel::Malformed,
             Reason::UnknownApp
             | Reason::NotFound
+            | Reason::OutsideApp
             | Reason::MethodNotAllowed
             | Reason::ForeignOrigin
             | Reason::BadForm

@@ -9,6 +9,7 @@ use super::{
     labels::RedirectReason,
     path_rules::with_rules,
     reason::Reason,
+    stray_request,
     target::Target,
     tenant::{self, TenantCookie},
 };
@@ -45,7 +46,8 @@ pub fn locate(
     lookup: &Lookup,
 ) -> Result<Target, Decision> {
     let arrival = &request.arrival;
-    let destination = destination(arrival, snapshot, lookup)?;
+    let destination = destination(arrival, snapshot, lookup)
+        .map_err(|decision| stray_request::attribute(decision, request, snapshot))?;
     let tenant = TenantCookie::compare(request, &destination.app);
     let is_form = destination.app.kind == AppKind::Hosted && may_hold_saved_form(request);
     let target = Target {
@@ -222,7 +224,7 @@ fn at_hub(arrival: &Arrival, hub: &HubRoutes) -> Option<Result<Destination, Deci
 
 /// The mount of an app, without a slash at the end.
 fn without_slash(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decision> {
-    if app.serves_bare_path() && app.spec.isolation == Isolation::Path {
+    if app.serves_bare_path() && app.spec.isolation != Isolation::Host {
         return Ok(Destination::bare(app.clone(), arrival.target.clone()));
     }
     redirect(
@@ -249,7 +251,9 @@ fn on_its_path(
         }
         // Another app has its host. On the path it would share an origin that it must not share.
         (Isolation::Host, None) => refuse(Reason::UnknownApp),
-        (Isolation::Path, _) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
+        (Isolation::Both | Isolation::Path, _) => {
+            Ok(Destination::new(app.clone(), arrival.target.clone(), root))
+        }
     }
 }
 
@@ -264,7 +268,10 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         | Endpoint::Renewed
         | Endpoint::RenewScript
         | Endpoint::Jwks => reads,
-        Endpoint::SignOut => reads || method == Method::POST,
+        // On an app's host it only leads to the site.
+        Endpoint::SignOut => {
+            reads || (method == Method::POST && arrival.vhost == VirtualHost::Site)
+        }
         Endpoint::BackchannelLogout => method == Method::POST,
         Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
         // A ticket works once, so a HEAD would waste it.

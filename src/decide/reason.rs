@@ -15,6 +15,8 @@ pub enum Reason {
     UnknownApp,
     /// Nothing at this path.
     NotFound,
+    /// Nothing at this path, and a page of an app requested it: the path lies outside of the app.
+    OutsideApp,
     /// Our endpoint does not take this method.
     MethodNotAllowed,
     /// A WebSocket with a cookie, from a page that is not the app's.
@@ -70,7 +72,7 @@ impl Reason {
         match self {
             Reason::Malformed(malformed) => malformed.status(),
             Reason::BadForm | Reason::BadQuery | Reason::BadTicket => StatusCode::BAD_REQUEST,
-            Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
+            Reason::UnknownApp | Reason::NotFound | Reason::OutsideApp => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::TooOften => StatusCode::TOO_MANY_REQUESTS,
             Reason::BadToken
@@ -106,6 +108,7 @@ impl Reason {
             Reason::Malformed(malformed) => malformed.reason(),
             Reason::UnknownApp => "unknown_app",
             Reason::NotFound => "not_found",
+            Reason::OutsideApp => "outside_app",
             Reason::MethodNotAllowed => "method_not_allowed",
             Reason::ForeignOrigin => "foreign_origin",
             Reason::BadForm => "bad_form",
@@ -147,7 +150,7 @@ impl Reason {
         match self {
             Reason::Malformed(malformed) => format!("The request was refused: {malformed}."),
             Reason::UnknownApp => "There is no app at this address.".into(),
-            Reason::NotFound => "There is nothing at this address.".into(),
+            Reason::NotFound | Reason::OutsideApp => "There is nothing at this address.".into(),
             Reason::MethodNotAllowed => "This address does not accept that method.".into(),
             Reason::ForeignOrigin => "Only pages of this site may make this request.".into(),
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),

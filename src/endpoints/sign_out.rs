@@ -1,5 +1,5 @@
-//! `/oauth2/sign_out`: asks for confirmation on a page that no app can read, then revokes
-//! everything that this sign-in opened.
+//! `/oauth2/sign_out`, and `/.ludgate/sign_out` on every origin: asks for confirmation on a page
+//! that no app can read, then revokes everything that this sign-in opened.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
         principal::Principal,
         vhost::VirtualHost,
     },
-    pages::{Page, SignOutPage, SignedOutPage},
+    pages::{Page, SignOutPage, SignedOutPage, with_return},
     respond::endpoint::EndpointReply,
     return_to,
     session::cookie::{self, RecordKey},
@@ -31,6 +31,9 @@ const MAX_FORM: usize = 16 * 1024;
 pub(super) fn confirmation(call: EndpointCall<'_, '_>) -> EndpointReply {
     if call.request.arrival.class != RequestClass::Navigation {
         return EndpointReply::refuse(Reason::ForeignOrigin);
+    }
+    if call.request.arrival.vhost != VirtualHost::Site {
+        return lead_to_site(call);
     }
     let site = call.site();
     let asked = call.query("rd").ok().flatten();
@@ -47,6 +50,27 @@ pub(super) fn confirmation(call: EndpointCall<'_, '_>) -> EndpointReply {
     };
     let page = Page::plain(&page);
     EndpointReply::page(page).with_person(person)
+}
+
+/// On an app's host: the site asks. On the host a service worker of the app could read the page and
+/// its token, and no cookie there names the sign-in.
+fn lead_to_site(call: EndpointCall<'_, '_>) -> EndpointReply {
+    let site = call.site();
+    let vhost = &call.request.arrival.vhost;
+    let sign_out = site.url(&VirtualHost::Site, &site.endpoint("sign_out"));
+    let asked = call.query("rd").ok().flatten();
+    let location = match asked.filter(|asked| !asked.is_empty()) {
+        Some(asked) => {
+            // A path is one of this host.
+            let back = match asked.starts_with('/') {
+                true => site.url(vhost, &asked),
+                false => asked,
+            };
+            with_return(&sign_out, &return_to::clean(Some(&back), site))
+        }
+        None => sign_out,
+    };
+    EndpointReply::redirect(StatusCode::SEE_OTHER, location)
 }
 
 /// Signs out. Needs the token of the page, and that our own origin sent the form.

@@ -1,10 +1,10 @@
 //! The headers of an answer as the client gets them: without hop-by-hop fields, with cookies
-//! restricted to the app. An app on a path cannot set policies of the whole origin, and an app on
-//! its own host none of the parent domain.
+//! restricted to the app, and with public addresses. An app on a path cannot set policies of the
+//! whole origin, and an app on its own host none of the parent domain.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::{header_action::nominated, set_cookie};
+use super::{header_action::nominated, public_location, set_cookie};
 use crate::model::{
     app::{App, AppKind},
     header_values::{Occurrence, list, occurrence, single},
@@ -24,6 +24,12 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
     if found.cookies {
         set_cookie::rewrite(headers, app, site);
+    }
+    if found.addresses {
+        public_location::restore_mount(headers, app, site);
+    }
+    if let Some(ancestors) = &app.spec.frame_ancestors {
+        headers.append(header::CONTENT_SECURITY_POLICY, ancestors.policy().clone());
     }
     match app.kind {
         _ if !found.beyond_the_app => {}
@@ -78,6 +84,8 @@ struct Found {
     /// Other fields of one connection only.
     hop_by_hop: bool,
     cookies: bool,
+    /// Addresses, which an app that does not see its mount writes without it.
+    addresses: bool,
     /// Policies of an origin or of a domain.
     beyond_the_app: bool,
 }
@@ -93,6 +101,7 @@ impl Found {
                     found.hop_by_hop = true;
                 }
                 "set-cookie" => found.cookies = true,
+                "location" | "content-location" | "refresh" => found.addresses = true,
                 "strict-transport-security"
                 | "alt-svc"
                 | "public-key-pins"

@@ -1,5 +1,7 @@
 //! Requests that no app answers: the decision is rendered by `respond`, after its side effect.
 
+use std::time::Instant;
+
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{Either, Full};
 
@@ -12,7 +14,7 @@ use crate::{
     authorize::Permit,
     caller::Identified,
     decide::{
-        Decision, Refusal,
+        Decision, Reason, Refusal,
         labels::{DecisionLabel, LogReason},
         tenant,
     },
@@ -64,6 +66,7 @@ impl Handler {
                 return Box::pin(self.resend(*target, request, side, context, progress)).await;
             }
             Decision::Refuse(refusal) => {
+                report_stray_request(&refusal, request);
                 let token = progress.caller.as_ref().and_then(Identified::source_token);
                 let callers = &self.gateway.callers;
                 let shown = endpoints::hide_existence(callers, refusal, token).await;
@@ -242,6 +245,19 @@ fn render_endpoint(
 fn refuse(refusal: &Refusal, request: &IncomingRequest<'_>, entry: &Entry) -> Response<ReplyBody> {
     let audience = Audience::new(request, entry.person.as_deref());
     respond::refuse(refusal, audience, &request.id)
+}
+
+/// Tells operators that pages of an app request addresses outside of it.
+fn report_stray_request(refusal: &Refusal, request: &IncomingRequest<'_>) {
+    let Some(app) = &refusal.app else {
+        return;
+    };
+    if refusal.reason == Reason::OutsideApp && app.stray_requests.record(Instant::now()) {
+        tracing::info!(
+            app = %app.id(), path = request.arrival.target.path(), request_id = request.id_text(),
+            "a page of the app requested an address outside of the app; see Troubleshooting in docs/apps.md",
+        );
+    }
 }
 
 /// Redirects to the same address. If the browser knows another tenant there, the answer clears its

@@ -20,10 +20,12 @@ use crate::{
 pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Response<ReplyBody> {
     let reason = refused.reason;
     let cannot_sign_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
-    let sentence = if cannot_sign_in {
-        "This app needs a token; interactive sign-in is not configured.".to_owned()
-    } else {
-        reason.sentence()
+    let sentence = match &refused.app {
+        _ if cannot_sign_in => {
+            "This app needs a token; interactive sign-in is not configured.".to_owned()
+        }
+        Some(app) if reason == Reason::OutsideApp => outside_app(app),
+        Some(_) | None => reason.sentence(),
     };
     // A reload would count as one more sign-in.
     let may_reload = audience.may_reload && reason != Reason::TooOften;
@@ -43,7 +45,10 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
         needed: app.map(|app| needed(app.rule(refused.rule))),
         ..Problem::new(reason.status(), reason.as_str(), title(reason), &sentence)
     };
-    let mut response = render(problem, refused.app.as_deref(), audience, id);
+    // Any client can name an app by a Referer, so its title is not shown.
+    let shown = refused.app.as_deref();
+    let shown = shown.filter(|_| reason != Reason::OutsideApp);
+    let mut response = render(problem, shown, audience, id);
     if reason == Reason::BadToken {
         let challenge = HeaderValue::from_static(INVALID_TOKEN);
         let headers = response.headers_mut();
@@ -74,6 +79,15 @@ fn step_up_challenge(requirement: &AuthenticationRequirement) -> HeaderValue {
         .unwrap_or_else(|_| HeaderValue::from_static(INSUFFICIENT_AUTHENTICATION))
 }
 
+/// For the app's author. The client sent the app's path itself.
+fn outside_app(app: &App) -> String {
+    format!(
+        "There is nothing at this address. A page of the app at {}/ requested it, and it is \
+         outside of the app. Troubleshooting in docs/apps.md names settings that help.",
+        app.mount
+    )
+}
+
 fn title(reason: Reason) -> &'static str {
     match reason {
         Reason::Denied(Denied::Anonymous) => "Please sign in",
@@ -81,7 +95,9 @@ fn title(reason: Reason) -> &'static str {
         Reason::Denied(_) | Reason::ForeignOrigin | Reason::UntrustedProxy => {
             "You don't have access"
         }
-        Reason::UnknownApp | Reason::NotFound | Reason::UnknownTarget => "Not found",
+        Reason::UnknownApp | Reason::NotFound | Reason::OutsideApp | Reason::UnknownTarget => {
+            "Not found"
+        }
         Reason::BadToken => "The token is not valid",
         Reason::Unverifiable | Reason::CatalogUnavailable => "Temporarily unavailable",
         Reason::Busy => "The service is busy",
@@ -109,6 +125,7 @@ fn retry_after(reason: Reason) -> Option<u8> {
         Reason::Malformed(_)
         | Reason::UnknownApp
         | Reason::NotFound
+        | Reason::OutsideApp
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
         | Reason::BadForm

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Our second reserved prefix, on every origin.
-const RESERVED: &str = "/.ludgate";
+pub const RESERVED: &str = "/.ludgate";
 
 /// Where an app's own host takes tickets.
 pub const ENTER: &str = "/.ludgate/enter";
@@ -22,6 +22,10 @@ pub const RENEWED: &str = "/.ludgate/renewed";
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 /// On every origin of ours: the public keys of signed identities.
 pub const JWKS: &str = "/.ludgate/jwks.json";
+/// On every origin of ours: signs out.
+pub const SIGN_OUT: &str = "/.ludgate/sign_out";
+/// On every origin of ours: the caller's identity.
+pub const USERINFO: &str = "/.ludgate/userinfo";
 
 /// Where the API takes operations.
 const GRAPHQL: &str = "/api/graphql";
@@ -41,13 +45,26 @@ pub fn pod_of_log(path: &str) -> Option<&str> {
 /// Routes a path on an app's own host. Paths below `/.ludgate` are ours: an endpoint, or nothing.
 /// `None`: the path is the app's.
 pub fn on_host(path: &str) -> Option<Route<'static>> {
+    let endpoint = match path {
+        ENTER => Some(Endpoint::Enter),
+        _ if below(path, FORWARD_AUTH).is_some() => Some(Endpoint::Auth),
+        _ => on_every_origin(path),
+    };
+    match endpoint {
+        Some(endpoint) => Some(Route::Endpoint(endpoint)),
+        None => below(path, RESERVED).map(|_| Route::Nowhere),
+    }
+}
+
+/// The endpoint that has this path on the site and on the hosts of apps.
+fn on_every_origin(path: &str) -> Option<Endpoint> {
     match path {
-        ENTER => Some(Route::Endpoint(Endpoint::Enter)),
-        RENEWED => Some(Route::Endpoint(Endpoint::Renewed)),
-        RENEW_SCRIPT => Some(Route::Endpoint(Endpoint::RenewScript)),
-        JWKS => Some(Route::Endpoint(Endpoint::Jwks)),
-        _ if below(path, FORWARD_AUTH).is_some() => Some(Route::Endpoint(Endpoint::Auth)),
-        _ => below(path, RESERVED).map(|_| Route::Nowhere),
+        RENEWED => Some(Endpoint::Renewed),
+        RENEW_SCRIPT => Some(Endpoint::RenewScript),
+        JWKS => Some(Endpoint::Jwks),
+        SIGN_OUT => Some(Endpoint::SignOut),
+        USERINFO => Some(Endpoint::Userinfo),
+        _ => None,
     }
 }
 
@@ -118,12 +135,7 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
         };
     }
     if below(path, RESERVED).is_some() {
-        return match path {
-            RENEWED => Route::Endpoint(Endpoint::Renewed),
-            RENEW_SCRIPT => Route::Endpoint(Endpoint::RenewScript),
-            JWKS => Route::Endpoint(Endpoint::Jwks),
-            _ => Route::Nowhere,
-        };
+        return on_every_origin(path).map_or(Route::Nowhere, Route::Endpoint);
     }
     if site.serves_logs && pod_of_log(path).is_some() {
         return Route::Endpoint(Endpoint::Logs);
@@ -354,6 +366,9 @@ mod tests {
             ("/.ludgate/jwks.json", Route::Endpoint(Endpoint::Jwks)),
             ("/.ludgate/jwks.json/", Route::Nowhere),
             ("/.ludgate/jwks%2Ejson", Route::Nowhere),
+            ("/.ludgate/sign_out", Route::Endpoint(Endpoint::SignOut)),
+            ("/.ludgate/userinfo", Route::Endpoint(Endpoint::Userinfo)),
+            ("/.ludgate/start", Route::Nowhere),
         ] {
             assert_eq!(route(path, &site), expected, "{path:?}");
         }

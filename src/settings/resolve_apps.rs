@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use super::{
     file::ConfigFile,
     resolve_access::{access, path_rules},
-    resolve_assertion_keys, resolve_authentication, resolve_bearer,
+    resolve_assertion_keys, resolve_authentication, resolve_bearer, resolve_frames,
     resolve_upstream_tls::upstream_tls,
     section::ConfigSection,
     values::{isolation, upstream},
@@ -41,12 +41,14 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         }
         let assertion = resolve_assertion_keys::is_on(file, &section);
         let bearer = resolve_bearer::bearer(file, &section);
+        let frame_ancestors = resolve_frames::frame_ancestors(file, &section);
         let spec = app(&section, id, folder, timeout);
         let authentication = resolve_authentication::authentication(file, &section, spec.as_ref());
         specs.extend(spec.map(|spec| AppSpec {
             assertion,
             bearer,
             authentication,
+            frame_ancestors,
             ..spec
         }));
     });

@@ -52,7 +52,8 @@ pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
         file.section("site").wrong("apps_domain", what, needed);
     }
     let taken = site.own_label();
-    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == taken) {
+    let mut with_host = apps.iter().filter(|app| app.isolation != Isolation::Path);
+    if let Some(app) = with_host.find(|app| Some(app.id.as_str()) == taken) {
         let what = format!("gives the app {} the host of site.url", app.id);
         file.section("site").wrong("apps_domain", what, None);
     }

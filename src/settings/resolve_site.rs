@@ -60,11 +60,14 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
     })
 }
 
+/// `site.url`, or its default.
+pub(super) fn public_url(site: &ConfigSection<'_>) -> String {
+    let written = site.text("url");
+    written.unwrap_or_else(|| "http://127.0.0.1:8080".to_owned())
+}
+
 fn public_origin(site: &ConfigSection<'_>) -> Option<WebOrigin> {
-    let url = site
-        .text("url")
-        .unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
-    match origin(&url) {
+    match origin(&public_url(site)) {
         Ok(origin) => Some(origin),
         Err(what) => {
             site.wrong(

@@ -111,16 +111,17 @@ fn socket(path: &str) -> Result<&str, String> {
 /// Parses the key `isolation`.
 pub fn isolation(section: &ConfigSection<'_>) -> Isolation {
     match section.text("isolation").as_deref() {
-        None | Some("path") => Isolation::Path,
+        None | Some("both") => Isolation::Both,
+        Some("path") => Isolation::Path,
         Some("host") => Isolation::Host,
         Some(other) => {
-            let suggestion = Some("isolation = \"path\" or isolation = \"host\"".to_owned());
+            let suggestion = Some("isolation = \"both\", \"path\" or \"host\"".to_owned());
             section.wrong(
                 "isolation",
                 format!("{other:?} is no isolation"),
                 suggestion,
             );
-            Isolation::Path
+            Isolation::Both
         }
     }
 }

@@ -38,7 +38,9 @@ mod wire {
 mod routing {
     mod hosts;
     mod hub_routes;
+    mod path_only;
     mod paths;
+    mod stray_requests;
     mod trailing_slash;
 }
 
@@ -49,6 +51,7 @@ mod access {
     mod forward_auth;
     mod forward_auth_nginx;
     mod forward_auth_requests;
+    mod frames;
     mod path_rules;
     mod rule_apps;
     pub(super) mod streams;
@@ -59,6 +62,7 @@ mod access {
 mod sign_in {
     mod bearer;
     mod callback;
+    mod every_origin;
     mod groups_elsewhere;
     mod opaque_tokens;
     mod pages;
@@ -98,6 +102,7 @@ mod forwarding {
     mod forwarded_for;
     mod headers;
     mod proxy_protocol;
+    mod public_locations;
     mod tls;
     mod unix;
     pub(super) mod upstreams;

@@ -17,8 +17,10 @@ use super::{
     authentication::AuthenticationRequirement,
     clock::Clock,
     concurrency_limit::Load,
+    frame_ancestors::FrameAncestors,
     path_rule::{PathRules, RuleIndex},
     route_activity::RouteActivity,
+    stray_requests::StrayRequests,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
@@ -40,8 +42,10 @@ pub enum AppKind {
 /// The address under which browsers open an app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Its path on the site; its own host works too, where it has one.
+    /// Its path on the site, and its own host, where hosts are served.
     #[default]
+    Both,
+    /// Its path only.
     Path,
     /// Its own host only; its path redirects there.
     Host,
@@ -154,6 +158,8 @@ pub struct AppSpec {
     pub path_rewrite: PathRewrite,
     /// On a path or on its own host.
     pub isolation: Isolation,
+    /// Other origins of ours whose pages may show it in a frame.
+    pub frame_ancestors: Option<FrameAncestors>,
     /// Further ports, each on a host of its own.
     pub published_ports: Vec<PublishedPort>,
     /// Send the app headers that name the person.
@@ -197,7 +203,8 @@ impl AppSpec {
             authentication: None,
             cors_preflight: false,
             path_rewrite: PathRewrite::Keep,
-            isolation: Isolation::Path,
+            isolation: Isolation::Both,
+            frame_ancestors: None,
             published_ports: Vec::new(),
             identity_headers: true,
             assertion: false,
@@ -236,6 +243,7 @@ impl AppSpec {
             // They speak of the app, and the port is another one.
             paths: PathRules::default(),
             cors_preflight: false,
+            frame_ancestors: None,
             published_ports: Vec::new(),
             ..self.clone()
         })
@@ -271,6 +279,8 @@ pub struct App {
     pub route_activity: Option<RouteActivity>,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
+    /// When requests of its pages outside of its mount were reported.
+    pub stray_requests: StrayRequests,
     /// Whether its upstream fails, and why.
     pub upstream_health: UpstreamHealth,
 }
@@ -303,6 +313,7 @@ impl App {
             activity: Activity::default(),
             route_activity: None,
             trailing_slash: TrailingSlash::default(),
+            stray_requests: StrayRequests::default(),
             upstream_health: UpstreamHealth::default(),
             spec,
         }

@@ -40,9 +40,9 @@ pub const KEYS: &[Key] = &[
         "kubernetes",
         "isolation",
         Kind::Text,
-        "\"path\"",
-        "\"path\"",
-        "Like apps.isolation: \"host\" serves each app on its own host only, where no other app can read it, and redirects its path there.",
+        "\"both\"",
+        "\"host\"",
+        "Like apps.isolation: \"host\" serves each app on its own host only, where no other app can read it, and redirects its path there; \"path\" serves each on its path only.",
     ),
     key(
         "kubernetes",
@@ -144,9 +144,17 @@ pub const KEYS: &[Key] = &[
         "apps",
         "isolation",
         Kind::Text,
+        "\"both\"",
         "\"path\"",
-        "\"path\"",
-        "path: at its path, and with site.apps_domain also at its host. host: at its host only, where no other app can read it; its path redirects there.",
+        "both: at its path, and with site.apps_domain also at its host. path: at its path only, for an app that is configured with its prefix. host: at its host only, where no other app can read it; its path redirects there. Published ports have hosts in any case.",
+    ),
+    key(
+        "apps",
+        "frame_ancestors",
+        Kind::Texts,
+        "[]",
+        "[\"https://hub.example.com\"]",
+        "Other origins of this site whose pages may show the app in a frame: site.url, or addresses of hosts below site.apps_domain. Browsers send cookies in such a frame only if both origins have one registrable domain. Not for published ports. See docs/apps.md.",
     ),
     key(
         "apps",
@@ -337,14 +345,14 @@ pub const PATH_KEYS: &[Key] = &[
 /// Viewers of volumes.
 pub const VIEWERS: Section = Section {
     name: "kubernetes.viewers",
-    purpose: "PVCViewers of the namespaces: a viewer is at <prefix>/<namespace>/<name>/. Only for isolation \"path\".",
+    purpose: "PVCViewers of the namespaces: a viewer is at <prefix>/<namespace>/<name>/. Not with isolation \"host\".",
     is_optional: true,
 };
 
 /// Installed apps that are served.
 pub const INSTALLATIONS: Section = Section {
     name: "kubernetes.installations",
-    purpose: "Apps that were installed from charts: an app whose definition has `expose` is at <prefix>/<namespace>/<name>/. Only for isolation \"path\".",
+    purpose: "Apps that were installed from charts: an app whose definition has `expose` is at <prefix>/<namespace>/<name>/. Not with isolation \"host\".",
     is_optional: true,
 };
 
