@@ -14,7 +14,9 @@ use super::{
     access::Access,
     activity::Activity,
     attested::AttestedUpstream,
+    basic_credentials::BasicCredentials,
     concurrency_limit::Load,
+    header_template::AppHeader,
     last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
     trailing_slash::TrailingSlash,
@@ -155,6 +157,12 @@ pub struct AppSpec {
     pub identity_headers: bool,
     /// Send the app a signed token that names the person.
     pub assertion: bool,
+    /// Further headers of its requests.
+    pub headers: Box<[AppHeader]>,
+    /// Credentials of the gateway at the app, in place of the client's.
+    pub basic_auth: Option<BasicCredentials>,
+    /// Send the app the person's access token of the provider.
+    pub pass_access_token: bool,
     /// Send the upstream's own authority as Host.
     pub rewrite_host: bool,
     /// The app serves `<prefix>/<id>` without a slash at the end.
@@ -195,6 +203,9 @@ impl AppSpec {
             published_ports: Vec::new(),
             identity_headers: true,
             assertion: false,
+            headers: Box::default(),
+            basic_auth: None,
+            pass_access_token: false,
             rewrite_host: false,
             serves_bare_path: false,
             keep_authorization: false,
@@ -231,6 +242,9 @@ impl AppSpec {
             paths: PathRules::default(),
             cors_preflight: false,
             published_ports: Vec::new(),
+            // Its upstream may be another program, which must not get the app's secrets.
+            basic_auth: None,
+            pass_access_token: false,
             ..self.clone()
         })
     }
