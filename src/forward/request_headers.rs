@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    header_action::{HeaderAction, action, nominated, overrides_target},
+    header_action::{HeaderAction, action, is_set_by, nominated, overrides_target},
     outgoing::Outgoing,
     strip_credentials,
 };
@@ -56,6 +56,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
                 if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
             }
             HeaderAction::Forward if depends_on_target && overrides_target(name.as_str()) => {}
+            HeaderAction::Forward if is_set_by(&app.spec, name.as_str()) => {}
             HeaderAction::Forward => {
                 if !nominated.contains(name) {
                     let rewritten = renamed

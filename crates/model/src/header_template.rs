@@ -60,11 +60,11 @@ pub enum HeaderTemplateError {
     /// A single brace.
     #[error("has a {{ or }} that belongs to no value; write {{{{ or }}}} for the character itself")]
     Brace,
-    /// Not one of the known values.
+    /// Not one of the known values. It is not quoted, since constant text may be a secret.
     #[error(
-        "has no value {{{0}}}; there are {{subject}}, {{email}}, {{preferred_username}}, {{groups}} and {{claim:<JSON pointer>}}"
+        "has braces around something else than a value; there are {{subject}}, {{email}}, {{preferred_username}}, {{groups}} and {{claim:<JSON pointer>}}"
     )]
-    UnknownValue(String),
+    UnknownValue,
     /// Two values that a reader could not tell apart.
     #[error(
         "has two values without a blank or a sign between them, so that a reader could not tell them apart"
@@ -259,9 +259,7 @@ fn parts(text: &str) -> Result<Vec<TemplatePart>, HeaderTemplateError> {
         } else {
             let inside = from.strip_prefix('{').and_then(|from| from.split_once('}'));
             let (name, after) = inside.ok_or(HeaderTemplateError::Brace)?;
-            let value = PersonValue::parse(name).ok_or_else(|| {
-                HeaderTemplateError::UnknownValue(name.escape_debug().to_string())
-            })?;
+            let value = PersonValue::parse(name).ok_or(HeaderTemplateError::UnknownValue)?;
             push_constant(&mut parts, std::mem::take(&mut constant))?;
             parts.push(TemplatePart::Value(value));
             rest = after;
