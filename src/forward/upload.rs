@@ -303,3 +303,52 @@ fn without_reserved(trailers: HeaderMap, app: &AppSpec) -> HeaderMap {
         .filter(|(name, _)| header_action::passes(name, app))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::model::{
+        access::Access,
+        app::{AppId, Upstream, UpstreamScheme},
+        header_template::{AppHeader, HeaderTemplate},
+    };
+
+    #[test]
+    fn no_trailer_is_taken_for_a_header_of_ours_or_of_the_apps_table() {
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "app.test".into(),
+            port: 80,
+        };
+        let id = AppId::new("a").expect("an id");
+        let header = AppHeader {
+            name: HeaderName::from_static("x-tenant"),
+            value: HeaderTemplate::parse("blue").expect("a template"),
+        };
+        let app = AppSpec {
+            headers: [header].into(),
+            ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1))
+        };
+        let trailers: HeaderMap = [
+            ("x-tenant", "forged"),
+            ("x_tenant", "forged"),
+            ("x-forwarded-user", "forged"),
+            ("x-sum", "1"),
+            ("x-sum", "2"),
+            ("authorization", "forged"),
+        ]
+        .into_iter()
+        .map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        })
+        .collect();
+        let left = without_reserved(trailers, &app);
+        let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["x-sum", "x-sum"]);
+    }
+}
