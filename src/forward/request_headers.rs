@@ -22,6 +22,8 @@ use crate::{
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+const X_FORWARDED_ACCESS_TOKEN: HeaderName = HeaderName::from_static("x-forwarded-access-token");
+
 /// Builds the headers for the app in `out`, which is empty.
 pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMap {
     let app = outgoing.permit.app();
@@ -33,6 +35,9 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
     outgoing.cached.copy_to(&mut out, &outgoing.facts(), host);
+    if let Some(token) = &outgoing.access_token {
+        out.insert(X_FORWARDED_ACCESS_TOKEN, token.clone());
+    }
     // The rule of a path was chosen by the request line, and a preflight is one by its method: no
     // field may replace them.
     let depends_on_target = outgoing.permit.depends_on_target();
