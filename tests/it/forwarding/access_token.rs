@@ -245,7 +245,7 @@ async fn replicas_share_the_token_which_is_sealed_in_redis() {
     let keys = pair.redis().keys("ludgate:s:").await;
     assert!(!keys.is_empty());
     for key in keys {
-        let record: String = pair.redis().run(cmd("GET").arg(&key)).await;
+        let record: String = pair.redis().run(cmd("HGET").arg(&key).arg("r")).await;
         let is_shown = tokens.iter().any(|token| record.contains(token.as_str()));
         assert!(!is_shown && !record.contains("access_token"), "{record}");
     }
