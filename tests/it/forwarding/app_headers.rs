@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::support::{
     backend::Backend,
     browser::{Browser, From},
+    documents::blocks,
     http2::{Http2, whole},
     raw::Raw,
     world::World,
@@ -20,6 +21,7 @@ use crate::support::{
 /// 5.6.2).
 const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
 const FORGED: &str = "root-CANARY";
+const DOCUMENT: &str = include_str!("../../../docs/apps.md");
 const CLAIMS: &str = "claims = [\"/tenant\", \"/roles\"]\n";
 const HEADERS: &str = "headers = { \"X-Tenant-Id\" = \"{claim:/tenant}\", \"X-Who\" = \"{subject} <{email}>\", \
      \"X-Roles\" = \"{claim:/roles}\", \"X-Via-Gateway\" = \"yes\" }\n";
@@ -242,4 +244,21 @@ async fn the_credentials_of_a_file_replace_those_of_the_client() {
         !log.contains("CANARY") && !log.contains("bHVkZ2F0ZTp"),
         "{log}"
     );
+}
+
+#[test]
+fn the_example_of_the_document_is_valid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("wiki-password"), "ludgate:secret\n").expect("written");
+    let mut examples = blocks(DOCUMENT, "toml").into_iter();
+    let example = examples.find(|block| block.contains("headers = {"));
+    let provider = "[identity]\nissuer = \"https://id.example.com\"\nclient_id = \"ludgate\"\n";
+    let text = example
+        .expect("an example")
+        .replace("[identity]\n", provider);
+    let read = settings::parse(&text, folder.path(), std::iter::empty());
+    let settings = read.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
+    let app = &settings.apps[0];
+    assert_eq!(app.headers.len(), 3);
+    assert!(app.basic_auth.is_some() && app.pass_access_token);
 }
