@@ -9,7 +9,6 @@ use super::{file::ConfigFile, section::ConfigSection, values::secret_file};
 use crate::{
     forward::header_action::{is_spelling_of, may_be_set},
     model::{
-        app::AppSpec,
         basic_credentials::BasicCredentials,
         header_template::{AppHeader, HeaderTemplate},
     },
@@ -19,22 +18,8 @@ const HEADERS: &str = "headers";
 const BASIC_AUTH: &str = "basic_auth_file";
 const ACCESS_TOKEN: &str = "pass_access_token";
 
-/// The app with these keys of its table.
-pub(super) fn with_headers(
-    file: &ConfigFile<'_>,
-    section: &ConfigSection<'_>,
-    folder: &Path,
-    spec: AppSpec,
-) -> AppSpec {
-    AppSpec {
-        headers: headers(section),
-        basic_auth: basic_auth(section, folder, spec.keep_authorization),
-        pass_access_token: pass_access_token(file, section),
-        ..spec
-    }
-}
-
-fn headers(section: &ConfigSection<'_>) -> Box<[AppHeader]> {
+/// The headers of an app's requests.
+pub(super) fn headers(section: &ConfigSection<'_>) -> Box<[AppHeader]> {
     let mut headers: Vec<AppHeader> = Vec::new();
     for (name, template) in section.text_table(HEADERS) {
         let parsed = header_name(&name).and_then(|parsed| {
@@ -69,11 +54,9 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
     Ok(parsed)
 }
 
-fn basic_auth(
-    section: &ConfigSection<'_>,
-    folder: &Path,
-    keeps_authorization: bool,
-) -> Option<BasicCredentials> {
+/// The gateway's credentials at an app.
+pub(super) fn basic_auth(section: &ConfigSection<'_>, folder: &Path) -> Option<BasicCredentials> {
+    let keeps_authorization = section.switch("keep_authorization") == Some(true);
     if section.has(BASIC_AUTH) && keeps_authorization {
         let what = "cannot be combined with keep_authorization = true; remove one";
         section.wrong(BASIC_AUTH, what, None);
@@ -84,7 +67,8 @@ fn basic_auth(
         .ok()
 }
 
-fn pass_access_token(file: &ConfigFile<'_>, section: &ConfigSection<'_>) -> bool {
+/// Whether an app gets the access token of people.
+pub(super) fn pass_access_token(file: &ConfigFile<'_>, section: &ConfigSection<'_>) -> bool {
     let is_on = section.switch(ACCESS_TOKEN).unwrap_or(false);
     if is_on && !file.has("identity") {
         section.wrong(
@@ -101,7 +85,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::settings;
+    use crate::{model::app::AppSpec, settings};
 
     const SITE: &str = "[identity]\nissuer = \"https://login.example.com\"\nclient_id = \"x\"\n\
                         claims = [\"/tenant\"]\n";

@@ -6,8 +6,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use super::{
     file::ConfigFile,
     resolve_access::{access, path_rules},
-    resolve_app_headers::with_headers,
-    resolve_assertion_keys, resolve_bearer,
+    resolve_app_headers, resolve_assertion_keys, resolve_bearer,
     resolve_upstream_tls::upstream_tls,
     section::ConfigSection,
     values::{isolation, upstream},
@@ -42,11 +41,16 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         }
         let assertion = resolve_assertion_keys::is_on(file, &section);
         let bearer = resolve_bearer::bearer(file, &section);
+        let headers = resolve_app_headers::headers(&section);
+        let basic_auth = resolve_app_headers::basic_auth(&section, folder);
+        let pass_access_token = resolve_app_headers::pass_access_token(file, &section);
         let spec = app(&section, id, folder, timeout);
-        let spec = spec.map(|spec| with_headers(file, &section, folder, spec));
         specs.extend(spec.map(|spec| AppSpec {
             assertion,
             bearer,
+            headers,
+            basic_auth,
+            pass_access_token,
             ..spec
         }));
     });
