@@ -105,7 +105,8 @@ impl RefreshCoordinator {
             }
             RefreshPurpose::AccessToken => {
                 let state = sign_in.tokens.access_token_state(clock.wall_seconds());
-                state == AccessTokenState::Fresh
+                // An app gets no token of a person who is not confirmed.
+                state == AccessTokenState::Fresh && !sign_in.check().is_required()
             }
         }
     }
