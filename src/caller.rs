@@ -92,10 +92,12 @@ impl Callers {
         if cookies_count
             && let Some(session) = memo.find(request, app.id(), self.clock.now())
             && !session.sign_in().check().is_required()
+            && !self.lacks_access_token(app, session.sign_in())
         {
             self.sessions.store.metrics().lookup("app");
             let live = Live::App(session);
             self.recheck(&live);
+            self.renew_access_token(app, &live);
             return Ok(Identified::by_session(live, Credential::Cookie));
         }
         Box::pin(self.identify_unknown(request, destination, memo, cookies_count)).await
@@ -183,6 +185,14 @@ impl Callers {
     /// `recheck`, is proved again first where groups or ownership matter.
     async fn by_live(&self, live: &Live, destination: &Destination) -> Identified {
         let sign_in = live.sign_in();
+        if self.lacks_access_token(&destination.app, sign_in) {
+            self.fetch_access_token(sign_in).await;
+            // The provider may have ended the grant.
+            if !live.is_live(self.clock.now()) {
+                return Identified::without_session(Caller::Anonymous);
+            }
+        }
+        self.renew_access_token(&destination.app, live);
         if sign_in.check().is_required() && destination.is_for_every_user() {
             self.recheck(live);
             // Apps may authorize by the groups header: unproved groups are left out.
@@ -208,6 +218,27 @@ impl Callers {
         } else {
             Caller::Unverifiable
         })
+    }
+
+    /// Whether an app gets the person's access token, and it must be fetched first.
+    fn lacks_access_token(&self, app: &App, sign_in: &SignIn) -> bool {
+        let lacks = |rechecks: &Arc<Rechecks>| rechecks.lacks_access_token(sign_in);
+        app.spec.pass_access_token && self.rechecks.as_ref().is_some_and(lacks)
+    }
+
+    async fn fetch_access_token(&self, sign_in: &Arc<SignIn>) {
+        if let Some(rechecks) = &self.rechecks {
+            Box::pin(rechecks.fetch_access_token(sign_in)).await;
+        }
+    }
+
+    /// Renews the access token for an app in the background, when it expires soon.
+    fn renew_access_token(&self, app: &App, live: &Live) {
+        if app.spec.pass_access_token
+            && let Some(rechecks) = &self.rechecks
+        {
+            rechecks.renew_access_token(live.sign_in());
+        }
     }
 
     /// The caller by the first source that finds its credential on the request.

@@ -227,7 +227,7 @@ impl Forwarder {
             limit: outgoing.permit.app().spec.max_body,
             usage: outgoing.usage.clone(),
             body_rate: (!is_call).then(rate),
-            keeps_trailers: is_call,
+            trailers_for: is_call.then(|| outgoing.permit.app().clone()),
             metrics: self.pool.metrics.clone(),
         }
     }

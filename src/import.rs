@@ -8,6 +8,7 @@ mod alpha;
 mod apps;
 mod draft;
 mod given;
+mod headers;
 mod identity;
 mod input;
 mod options;
@@ -81,9 +82,12 @@ fn file(options: &GivenOptions, emails: Option<&str>) -> String {
     let session = session::session(options);
     let routes = routes::open_routes(options);
     let upstreams = upstream::upstreams(options);
+    let has_identity = provider.issuer.is_some() && options.has("client_id");
+    let headers = headers::headers(options, has_identity);
     let defaults = AppDefaults {
         access: &access,
         routes: &routes,
+        headers: &headers,
         host: site.host.as_deref(),
     };
     let apps = apps(options, &upstreams, &defaults);

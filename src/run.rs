@@ -129,7 +129,7 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
         own_ports: sockets.ports()?.into_iter().chain(further).collect(),
         ..settings.forward
     };
-    let (apps, own_apps) = apps::start(sources, &identity.sessions, &context).await?;
+    let (apps, own_apps) = apps::start(sources, &identity, &context).await?;
     let metrics = ServerMetrics::register(&context);
     let gateway = Arc::new(build_gateway(GatewayParts {
         identity,

@@ -153,7 +153,23 @@ fn make(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>, origin: &WebOrigin)
         out.insert(name, value.clone());
     }
     set_identity(&mut out, facts);
+    set_own_headers(&mut out, facts);
     out
+}
+
+/// The headers and credentials of the app's table.
+fn set_own_headers(out: &mut HeaderMap, facts: &HeaderFacts<'_>) {
+    let spec = &facts.permit.app().spec;
+    let person = facts.permit.principal().map(Arc::as_ref);
+    for own in &spec.headers {
+        let value = own.value.render(person, facts.permit.admitting_group());
+        if let Some(value) = value {
+            out.insert(own.name.clone(), value);
+        }
+    }
+    if let Some(credentials) = &spec.basic_auth {
+        out.insert(header::AUTHORIZATION, credentials.authorization().clone());
+    }
 }
 
 fn set_forwarded(out: &mut HeaderMap, peer: &Peer, origin: &WebOrigin) {

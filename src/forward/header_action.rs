@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, header};
 
-use crate::model::header_values::list;
+use crate::model::{app::AppSpec, header_values::list};
 
 /// What happens to a header of the client.
 pub(super) enum HeaderAction {
@@ -45,9 +45,32 @@ pub(super) fn action(name: &str) -> HeaderAction {
     }
 }
 
-/// Whether a field of this name is the client's own to send.
-pub fn passes(name: &HeaderName) -> bool {
-    matches!(action(name.as_str()), HeaderAction::Forward)
+/// Whether a field of this name is the client's own to send to an app.
+pub fn passes(name: &HeaderName, app: &AppSpec) -> bool {
+    matches!(action(name.as_str()), HeaderAction::Forward) && !is_set_by(app, name.as_str())
+}
+
+/// Whether the table of an app sets a field of this name, in any spelling.
+pub(super) fn is_set_by(app: &AppSpec, name: &str) -> bool {
+    let mut headers = app.headers.iter();
+    headers.any(|header| is_spelling_of(name, header.name.as_str()))
+}
+
+/// Whether the table of an app may set a field of this name: it is neither ours, nor about the
+/// connection, nor read by the gateway.
+pub fn may_be_set(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let mut buffer = [0_u8; MAX_COMPARED];
+    let canonical = canonical(name, &mut buffer);
+    matches!(action(name), HeaderAction::Forward)
+        && !overrides_target(name)
+        && !NEVER_SET.contains(&canonical)
+        && !canonical.starts_with(b"sec-websocket-")
+}
+
+/// Whether an app may take one of two names for the other. Names are in lower case.
+pub fn is_spelling_of(name: &str, other: &str) -> bool {
+    name.bytes().map(dashed).eq(other.bytes().map(dashed))
 }
 
 /// Whether a name equals, or begins like, one that we set or that speaks for a proxy, in any
@@ -84,13 +107,17 @@ fn canonical<'b>(name: &str, buffer: &'b mut [u8; MAX_COMPARED]) -> &'b [u8] {
     // No name in the lists is this long, but a prefix of it decides.
     let len = name.len().min(buffer.len());
     for (to, from) in buffer.iter_mut().zip(name.bytes()) {
-        *to = if from.is_ascii_alphanumeric() {
-            from
-        } else {
-            b'-'
-        };
+        *to = dashed(from);
     }
     &buffer[..len]
+}
+
+fn dashed(byte: u8) -> u8 {
+    if byte.is_ascii_alphanumeric() {
+        byte
+    } else {
+        b'-'
+    }
 }
 
 /// Bytes of a name that are compared.
@@ -120,6 +147,19 @@ const EXACT: [&[u8]; 9] = [
     b"x-cluster-client-ip",
     b"content-length",
     b"transfer-encoding",
+];
+
+/// Fields of clients that the gateway changes or adds to, and other spellings of fields about the
+/// connection.
+const NEVER_SET: [&[u8]; 8] = [
+    b"via",
+    b"origin",
+    b"referer",
+    b"keep-alive",
+    b"proxy-connection",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"http2-settings",
 ];
 
 /// Names by which frameworks let a field replace the path or the method of the request line.
@@ -223,6 +263,75 @@ mod tests {
         }
         for other in ["x-auth-request", "x_auth_user", "x-forwarded_user", "x"] {
             assert!(!misspells_auth_request(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_has_a_meaning_for_the_gateway_cannot_be_set() {
+        for name in [
+            "Host",
+            "Connection",
+            "Keep-Alive",
+            "Keep_Alive",
+            "Content-Length",
+            "Content_Length",
+            "Transfer-Encoding",
+            "TE",
+            "Trailer",
+            "Upgrade",
+            "Expect",
+            "Forwarded",
+            "X-Forwarded-User",
+            "X_Forwarded_Anything",
+            "X-Forwarded-Access-Token",
+            "X-Auth-Request-User",
+            "X-Ludgate-Tenant",
+            "X-Real-IP",
+            "X-Request-Id",
+            "Authorization",
+            "Proxy-Authorization",
+            "Proxy_Authorization",
+            "Cookie",
+            "Via",
+            "Origin",
+            "Referer",
+            "Sec-WebSocket-Key",
+            "X-HTTP-Method-Override",
+            "X_Original_URL",
+        ] {
+            let parsed = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            assert!(!may_be_set(&parsed), "{name}");
+        }
+        for name in [
+            "X-Tenant",
+            "X_Tenant",
+            "Remote-User",
+            "Accept-Encoding",
+            "X",
+        ] {
+            let parsed = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            assert!(may_be_set(&parsed), "{name}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_a_name_differ_in_signs_only() {
+        for separator in SEPARATORS.chars() {
+            let other = format!("x{separator}tenant{separator}id");
+            assert!(is_spelling_of(&other, "x-tenant-id"), "{other}");
+            assert!(is_spelling_of("x_tenant-id", &other), "{other}");
+        }
+        let long = "x-".repeat(200);
+        assert!(is_spelling_of(&long, &"x_".repeat(200)));
+        for other in [
+            "",
+            "x",
+            "xtenant-id",
+            "x-tenant-i",
+            "x-tenant-id-",
+            "x-tenant-ix",
+        ] {
+            assert!(!is_spelling_of(other, "x-tenant-id"), "{other}");
         }
     }
 

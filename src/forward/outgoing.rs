@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use http::uri::PathAndQuery;
+use http::{HeaderValue, uri::PathAndQuery};
 
 use super::{
     cached_headers::{CachedHeaders, HeaderFacts},
@@ -45,6 +45,8 @@ pub struct Outgoing<'r, 'h> {
     pub client: SocketAddr,
     /// The Authorization header is a credential of ours: no app sees it.
     pub authorization_is_ours: bool,
+    /// The person's access token of the provider; `None` for most apps.
+    pub access_token: Option<HeaderValue>,
     /// Keeps the session alive while bytes are transferred.
     pub usage: Option<Usage>,
     /// When the request was permitted.

@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    header_action::{HeaderAction, action, nominated, overrides_target},
+    header_action::{HeaderAction, action, is_set_by, nominated, overrides_target},
     outgoing::Outgoing,
     strip_credentials,
 };
@@ -22,6 +22,8 @@ use crate::{
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+const X_FORWARDED_ACCESS_TOKEN: HeaderName = HeaderName::from_static("x-forwarded-access-token");
+
 /// Builds the headers for the app in `out`, which is empty.
 pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMap {
     let app = outgoing.permit.app();
@@ -33,6 +35,9 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
     outgoing.cached.copy_to(&mut out, &outgoing.facts(), host);
+    if let Some(token) = &outgoing.access_token {
+        out.insert(X_FORWARDED_ACCESS_TOKEN, token.clone());
+    }
     // The rule of a path was chosen by the request line, and a preflight is one by its method: no
     // field may replace them.
     let depends_on_target = outgoing.permit.depends_on_target();
@@ -56,6 +61,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
                 if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
             }
             HeaderAction::Forward if depends_on_target && overrides_target(name.as_str()) => {}
+            HeaderAction::Forward if is_set_by(&app.spec, name.as_str()) => {}
             HeaderAction::Forward => {
                 if !nominated.contains(name) {
                     let rewritten = renamed

@@ -6,10 +6,12 @@ use http::HeaderValue;
 use super::outgoing::Outgoing;
 use crate::{incoming::cookies, model::app::App};
 
-/// Whether the app gets the `Authorization` header: not when we took the token in it for a sign-in,
-/// unless the app asks for it (`keep_authorization`).
+/// Whether the app gets the client's `Authorization` header: not when we took the token in it for a
+/// sign-in, unless the app asks for it (`keep_authorization`), and not in place of our own
+/// credentials.
 pub(super) fn passes_authorization(outgoing: &Outgoing<'_, '_>) -> bool {
-    !outgoing.authorization_is_ours || outgoing.permit.app().spec.keep_authorization
+    let spec = &outgoing.permit.app().spec;
+    (!outgoing.authorization_is_ours || spec.keep_authorization) && spec.basic_auth.is_none()
 }
 
 /// Removes the cookies that this app must not see; every other byte and the order stay. `None`:

@@ -18,7 +18,10 @@ use super::{
     header_action,
     metrics::ForwardMetrics,
 };
-use crate::{model::app::Protocol, session::usage::Usage};
+use crate::{
+    model::app::{App, AppSpec, Protocol},
+    session::usage::Usage,
+};
 
 /// The source of a request body: the client, or a saved form.
 pub type Source = Either<Incoming, Full<Bytes>>;
@@ -72,8 +75,9 @@ pub struct UploadPolicy {
     pub usage: Option<Usage>,
     /// Bounds gaps and rate; `None` for gRPC calls.
     pub body_rate: Option<BodyRate>,
-    /// Pass trailers on (gRPC). Others are dropped: they would be headers that no check has seen.
-    pub keeps_trailers: bool,
+    /// The app that gets trailers (gRPC). Others are dropped: they would be headers that no check
+    /// has seen.
+    pub trailers_for: Option<Arc<App>>,
     /// Counts slow uploads.
     pub metrics: Arc<ForwardMetrics>,
 }
@@ -197,13 +201,14 @@ impl Sending {
             };
             match frame.into_data() {
                 Ok(data) => return self.pass(data),
-                Err(frame) if self.policy.keeps_trailers => {
-                    if let Ok(trailers) = frame.into_trailers() {
-                        let trailers = without_reserved(trailers);
+                Err(frame) => {
+                    if let (Some(app), Ok(trailers)) =
+                        (&self.policy.trailers_for, frame.into_trailers())
+                    {
+                        let trailers = without_reserved(trailers, &app.spec);
                         return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                     }
                 }
-                Err(_) => {}
             }
         }
     }
@@ -288,13 +293,62 @@ impl Body for Upload {
 }
 
 /// Trailers without the names that we set, or that concern a single connection.
-fn without_reserved(trailers: HeaderMap) -> HeaderMap {
+fn without_reserved(trailers: HeaderMap, app: &AppSpec) -> HeaderMap {
     let mut last = None;
     let named = trailers.into_iter().filter_map(|(name, value)| {
         last = name.or(last.take());
         Some((last.clone()?, value))
     });
     named
-        .filter(|(name, _)| header_action::passes(name))
+        .filter(|(name, _)| header_action::passes(name, app))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::model::{
+        access::Access,
+        app::{AppId, Upstream, UpstreamScheme},
+        header_template::{AppHeader, HeaderTemplate},
+    };
+
+    #[test]
+    fn no_trailer_is_taken_for_a_header_of_ours_or_of_the_apps_table() {
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "app.test".into(),
+            port: 80,
+        };
+        let id = AppId::new("a").expect("an id");
+        let header = AppHeader {
+            name: HeaderName::from_static("x-tenant"),
+            value: HeaderTemplate::parse("blue").expect("a template"),
+        };
+        let app = AppSpec {
+            headers: [header].into(),
+            ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1))
+        };
+        let trailers: HeaderMap = [
+            ("x-tenant", "forged"),
+            ("x_tenant", "forged"),
+            ("x-forwarded-user", "forged"),
+            ("x-sum", "1"),
+            ("x-sum", "2"),
+            ("authorization", "forged"),
+        ]
+        .into_iter()
+        .map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        })
+        .collect();
+        let left = without_reserved(trailers, &app);
+        let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["x-sum", "x-sum"]);
+    }
 }

@@ -53,6 +53,7 @@ impl Handler {
         };
         answer.entry.labels = (DecisionLabel::Allow, LogReason::Grounds(grounds));
         let started = Instant::now();
+        let access_token = self.access_token(&permit, caller);
         answer.entry.in_use = Some(app.activity.begin(&self.gateway.clock, started));
         let usage = self
             .use_session(&permit, request, caller, context, started, answer)
@@ -73,7 +74,10 @@ impl Handler {
         let is_long = request.arrival.is_long_upload();
         let register = || self.streams.register(revocation.clone(), policy.clone());
         let _uploading = is_long.then(register);
-        let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
+        let outgoing = Outgoing {
+            access_token,
+            ..self.outgoing(&permit, request, caller, context, usage.clone(), started)
+        };
         let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
         if let Some(activity) = &app.route_activity
             && is_success(&forwarded)
@@ -119,9 +123,27 @@ impl Handler {
             client: connection.client_address(request.client),
             authorization_is_ours: caller.authorization_is_ours
                 || request.authorization().is_some_and(is_ours),
+            access_token: None,
             usage,
             started,
         }
+    }
+
+    /// The person's access token of the provider, for an app that gets it. Callers by a token have
+    /// none: the provider gave it to another client.
+    fn access_token(&self, permit: &Permit, caller: &Identified) -> Option<HeaderValue> {
+        if !permit.app().spec.pass_access_token {
+            return None;
+        }
+        permit.principal()?;
+        let sign_in = caller.live.as_ref()?.sign_in();
+        // A record of Redis that the provider has not confirmed may have been restored by another
+        // program.
+        if sign_in.check().is_required() {
+            return None;
+        }
+        let now = self.gateway.clock.wall_seconds();
+        sign_in.tokens.usable_access_token(now)?.header_value()
     }
 
     async fn send(

@@ -4,7 +4,8 @@ use super::{
     access::{AccessDraft, closed},
     draft::{self, DraftTable, list, quoted},
     given::GivenOptions,
-    report::ImportOutcome::{Default as Same, Mapped, NotSupported},
+    headers::HeaderDraft,
+    report::ImportOutcome::Default as Same,
     routes::{Methods, OpenRoutes},
     upstream::UpstreamDraft,
     value::duration_text,
@@ -16,13 +17,6 @@ use crate::{
 
 /// Longest id that is made from a path.
 const MAX_ID: usize = 40;
-/// Headers that identify a person, and the names of their claims in oauth2-proxy.
-const IDENTITY_HEADERS: [&str; 4] = [
-    "x-forwarded-user=user",
-    "x-forwarded-email=email",
-    "x-forwarded-preferred-username=preferred_username",
-    "x-forwarded-groups=groups",
-];
 
 /// What all apps have.
 pub(crate) struct AppDefaults<'d> {
@@ -30,6 +24,8 @@ pub(crate) struct AppDefaults<'d> {
     pub(crate) access: &'d AccessDraft,
     /// Paths that need no sign-in.
     pub(crate) routes: &'d OpenRoutes,
+    /// Headers of requests.
+    pub(crate) headers: &'d HeaderDraft,
     /// The host of the site, to name the first app.
     pub(crate) host: Option<&'d str>,
 }
@@ -47,7 +43,6 @@ pub(crate) fn apps(
     upstreams: &[UpstreamDraft],
     defaults: &AppDefaults<'_>,
 ) -> Vec<DraftTable> {
-    let identity_headers = identity_headers(options);
     let preflight = options.switch("skip_auth_preflight") == Some(true);
     answer_switches(options, preflight);
     let mut ids: Vec<String> = Vec::new();
@@ -72,9 +67,7 @@ pub(crate) fn apps(
         if upstream.passes_host == Some(false) {
             table.set("rewrite_host", "true");
         }
-        if !identity_headers {
-            table.set("identity_headers", "false");
-        }
+        defaults.headers.write(&mut table);
         if preflight {
             table.set("cors_preflight", "true");
         }
@@ -237,44 +230,6 @@ fn free_id(upstream: &UpstreamDraft, host: Option<&str>, taken: &[String]) -> St
     let mut candidates = std::iter::once(id.to_owned()).chain(numbered);
     let is_free = |id: &String| !taken.contains(id);
     candidates.find(is_free).unwrap_or_else(|| id.to_owned())
-}
-
-/// Whether apps get identity headers.
-fn identity_headers(options: &GivenOptions) -> bool {
-    if options.has_any("upstreamConfig.") || options.has_any("injectRequestHeaders") {
-        return injected_headers(options);
-    }
-    let switches = ["pass_user_headers", "pass_basic_auth"];
-    // One of them is enough for oauth2-proxy.
-    let is_on = switches
-        .iter()
-        .any(|option| options.switch(option).unwrap_or(true));
-    for option in switches {
-        match is_on {
-            true => options.answer(option, Same, "apps get identity headers"),
-            false => options.mapped(option, "apps.identity_headers"),
-        }
-    }
-    is_on
-}
-
-/// The headers of the alpha configuration.
-fn injected_headers(options: &GivenOptions) -> bool {
-    let mut has_identity = false;
-    for (number, given) in options.each("injectRequestHeaders[]") {
-        let written = given.value.text().unwrap_or_default();
-        if IDENTITY_HEADERS.contains(&written.to_ascii_lowercase().as_str()) {
-            has_identity = true;
-            options.answer_at(number, Mapped, "apps.identity_headers");
-        } else {
-            let name = written.split('=').next().unwrap_or_default();
-            let what = format!(
-                "{name}: apps get X-Forwarded-User, -Email, -Preferred-Username and -Groups alone"
-            );
-            options.answer_at(number, NotSupported, what);
-        }
-    }
-    has_identity
 }
 
 /// Answers the options that are the same for all apps.

@@ -1,6 +1,7 @@
 //! Whole imports: what is written is a valid configuration, and admits no one more.
 
 mod documents;
+mod headers;
 mod tables;
 
 use std::{fs, path::Path};

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{context::Context, error::StartError};
+use super::{context::Context, error::StartError, identity::Identity};
 use crate::{
     caller::source::CredentialSource,
     catalog::{
@@ -13,6 +13,7 @@ use crate::{
         resolver::Resolver, snapshot::Snapshot,
     },
     cluster::{Cluster, pod_logs::PodLogs},
+    identity::oidc::Oidc,
     integrations::arvados::{
         ArvadosSettings, client::Api, containers::Containers, credentials::ArvadosCredentials,
         tokens::ArvadosTokens,
@@ -46,6 +47,8 @@ pub(super) struct Apps {
 /// The apps of the configuration file, which may be replaced while the process runs.
 pub(super) struct OwnApps {
     catalog: Catalog,
+    /// `None`: there is no identity provider.
+    oidc: Option<Arc<Oidc>>,
     specs: watch::Sender<Vec<AppSpec>>,
     /// The Kubernetes source publishes them together with the apps of the cluster.
     has_cluster: bool,
@@ -54,13 +57,14 @@ pub(super) struct OwnApps {
 /// Makes the catalogue and starts its sources. Without a cluster it is complete at once.
 pub(super) async fn start(
     sources: Sources,
-    sessions: &Arc<Sessions>,
+    identity: &Identity,
     context: &Context,
 ) -> Result<(Apps, OwnApps), StartError> {
+    keep_access_tokens(identity.oidc.as_deref(), &sources.own);
     let mut credentials = Vec::new();
     let mut resolver = None;
     if let Some(settings) = &sources.arvados {
-        let arvados = arvados(settings, sources.response_head, sessions, context)?;
+        let arvados = arvados(settings, sources.response_head, &identity.sessions, context)?;
         resolver = Some(arvados.resolver);
         credentials.push(arvados.credentials);
     }
@@ -90,6 +94,7 @@ pub(super) async fn start(
     }
     let own = OwnApps {
         catalog: catalog.clone(),
+        oidc: identity.oidc.clone(),
         specs,
         has_cluster,
     };
@@ -99,6 +104,13 @@ pub(super) async fn start(
         logs,
     };
     Ok((apps, own))
+}
+
+/// The access tokens of people are kept only while an app gets them, and only apps of the file can.
+fn keep_access_tokens(oidc: Option<&Oidc>, apps: &[AppSpec]) {
+    if let Some(oidc) = oidc {
+        oidc.keep_access_tokens(apps.iter().any(|app| app.pass_access_token));
+    }
 }
 
 /// Arvados as a source of apps and of credentials.
@@ -164,6 +176,7 @@ impl OwnApps {
     /// Replaces the apps at once. Streams whose app is gone, or whose rule no longer admits the
     /// caller, are cut; all others continue.
     pub(super) fn replace(&self, apps: Vec<AppSpec>) {
+        keep_access_tokens(self.oidc.as_deref(), &apps);
         let now = self.catalog.load();
         if !self.has_cluster {
             self.catalog

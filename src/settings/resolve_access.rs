@@ -99,9 +99,14 @@ pub(super) fn claims(identity: &ConfigSection<'_>) -> Option<Vec<ClaimPointer>> 
     texts.iter().map(read).collect()
 }
 
-/// Checks that the claims are kept which the rules of these apps name.
+/// Checks that the claims are kept which the rules and headers of these apps name.
 pub(super) fn check_claims(file: &ConfigFile<'_>, identity: &OidcSettings, apps: &[AppSpec]) {
     for app in apps {
+        let in_headers = app.headers.iter().flat_map(|header| header.value.claims());
+        for pointer in in_headers.filter(|pointer| !is_kept(identity, pointer)) {
+            let what = format!("lacks {pointer}, which a header of {} names", app.id);
+            file.section("identity").wrong("claims", what, None);
+        }
         let paths = app.paths.iter().map(|(_, rule)| rule.access());
         let ports = app.published_ports.iter().map(|port| &port.access);
         for rule in std::iter::once(&app.access).chain(paths).chain(ports) {
@@ -118,15 +123,17 @@ pub(super) fn check_rule(
     rule: &Access,
 ) {
     let named = rule.compound().into_iter().flat_map(|it| it.claims());
-    let is_kept = |pointer: &ClaimPointer| {
-        let others = identity.trusted_issuers.iter();
-        let mut others = others.map(|issuer| &issuer.accounts.claims);
-        identity.claims.contains(pointer) || others.any(|claims| claims.contains(pointer))
-    };
-    for pointer in named.filter(|pointer| !is_kept(pointer)) {
+    for pointer in named.filter(|pointer| !is_kept(identity, pointer)) {
         let what = format!("lacks {pointer}, which an access rule of {owner} names");
         file.section("identity").wrong("claims", what, None);
     }
+}
+
+/// Whether a claim is kept of any issuer.
+fn is_kept(identity: &OidcSettings, pointer: &ClaimPointer) -> bool {
+    let others = identity.trusted_issuers.iter();
+    let mut others = others.map(|issuer| &issuer.accounts.claims);
+    identity.claims.contains(pointer) || others.any(|claims| claims.contains(pointer))
 }
 
 #[cfg(test)]

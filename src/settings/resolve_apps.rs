@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use super::{
     file::ConfigFile,
     resolve_access::{access, path_rules},
-    resolve_assertion_keys, resolve_authentication, resolve_bearer, resolve_frames,
+    resolve_app_headers, resolve_assertion_keys, resolve_authentication, resolve_bearer,
+    resolve_frames,
     resolve_upstream_tls::upstream_tls,
     section::ConfigSection,
     values::{isolation, upstream},
@@ -42,6 +43,9 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         let assertion = resolve_assertion_keys::is_on(file, &section);
         let bearer = resolve_bearer::bearer(file, &section);
         let frame_ancestors = resolve_frames::frame_ancestors(file, &section);
+        let headers = resolve_app_headers::headers(&section);
+        let basic_auth = resolve_app_headers::basic_auth(&section, folder);
+        let pass_access_token = resolve_app_headers::pass_access_token(file, &section);
         let spec = app(&section, id, folder, timeout);
         let authentication = resolve_authentication::authentication(file, &section, spec.as_ref());
         specs.extend(spec.map(|spec| AppSpec {
@@ -49,6 +53,9 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
             bearer,
             authentication,
             frame_ancestors,
+            headers,
+            basic_auth,
+            pass_access_token,
             ..spec
         }));
     });

@@ -131,6 +131,25 @@ impl ConfigSection<'_> {
         self.scalar(name, |value| two_texts(value, first, second), |_| None)
     }
 
+    /// The entries of a table of texts.
+    pub fn text_table(&self, name: &'static str) -> Vec<(String, String)> {
+        let entries = |value: &DeValue<'_>| {
+            let entries = value.as_table()?.iter().map(|(key, value)| {
+                let text = value.get_ref().as_str().map(str::to_owned);
+                (key.get_ref().to_string(), text)
+            });
+            Some(entries.collect::<Vec<_>>())
+        };
+        let entries = self.scalar(name, entries, |_| None).unwrap_or_default();
+        let text = |(key, text): (String, Option<String>)| {
+            if text.is_none() {
+                self.wrong(name, format!("{key:?} must have a text as its value"), None);
+            }
+            Some((key, text?))
+        };
+        entries.into_iter().filter_map(text).collect()
+    }
+
     /// One such table, or a list of them.
     pub fn pairs(
         &self,

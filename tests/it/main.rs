@@ -93,6 +93,8 @@ mod sessions {
 
 /// What an app gets, what its client gets back, and how the app is reached.
 mod forwarding {
+    mod access_token;
+    mod app_headers;
     mod app_limits;
     mod assertion;
     mod bodies;

@@ -29,7 +29,10 @@ pub mod token_endpoint;
 pub mod token_grant;
 mod userinfo;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use futures_util::future::join_all;
 
@@ -106,6 +109,7 @@ impl Oidc {
             ),
             settings,
             clock,
+            keeps_access_tokens: AtomicBool::new(false),
         });
         let completion = Arc::new(PersonCompletion::new(context.clone()));
         Ok(Oidc {
@@ -148,6 +152,13 @@ impl Oidc {
         self.context.provider.wait_until_known().await;
     }
 
+    /// Sets whether sign-ins keep the access token of the provider, for apps. Those that have none
+    /// get one with their next refresh.
+    pub fn keep_access_tokens(&self, keeps: bool) {
+        let flag = &self.context.keeps_access_tokens;
+        flag.store(keeps, Ordering::Relaxed);
+    }
+
     /// The configuration.
     pub fn settings(&self) -> &OidcSettings {
         &self.context.settings
@@ -179,6 +190,7 @@ fn trusted(
             ),
             settings,
             clock: clock.clone(),
+            keeps_access_tokens: AtomicBool::new(false),
         });
         let accounts = Some(issuer.accounts.clone());
         Ok(Arc::new(BearerVerifier::new(context, accounts)))

@@ -2,6 +2,8 @@
 //! `recheck`, in the background, once for all requests that find the check due. A lost group
 //! revokes the access that it gave; an outage of the provider changes nothing.
 
+mod access_tokens;
+
 use std::{
     sync::{
         Arc,
@@ -15,7 +17,11 @@ use tokio::{runtime::Handle, sync::Semaphore};
 use super::oidc::{Oidc, refresh::RefreshOutcome};
 use crate::{
     model::{clock::Clock, policy_changes::PolicyChanges},
-    session::{Sessions, record::SignIn, replication::refresh::RefreshLockAttempt},
+    session::{
+        Sessions,
+        record::SignIn,
+        replication::refresh::{RefreshLockAttempt, RefreshPurpose},
+    },
 };
 
 /// Checks at the same time; the others wait in order.
@@ -105,7 +111,7 @@ impl Rechecks {
         let this = self.clone();
         let sign_in = sign_in.clone();
         self.control.spawn(async move {
-            this.recheck(&sign_in).await;
+            this.recheck(&sign_in, RefreshPurpose::Confirmation).await;
             drop(guard);
         });
     }
@@ -139,7 +145,7 @@ impl Rechecks {
                 now.0 >= self.paused_until.load(Relaxed) && sign_in.check().is_due(now, recheck);
             match if is_due { sign_in.start_check() } else { None } {
                 Some(guard) => {
-                    match self.recheck(sign_in).await {
+                    match self.recheck(sign_in, RefreshPurpose::Confirmation).await {
                         RecheckOutcome::Finished => {}
                         RecheckOutcome::Elsewhere => is_elsewhere = true,
                         RecheckOutcome::StoreUnavailable
@@ -167,7 +173,7 @@ impl Rechecks {
     }
 
     /// Checks a sign-in at the provider, unless another replica is doing so.
-    async fn recheck(&self, sign_in: &Arc<SignIn>) -> RecheckOutcome {
+    async fn recheck(&self, sign_in: &Arc<SignIn>, purpose: RefreshPurpose) -> RecheckOutcome {
         // Closed only when the process stops.
         let Ok(_slot) = self.slots.acquire().await else {
             return RecheckOutcome::Finished;
@@ -179,7 +185,7 @@ impl Rechecks {
         match self
             .sessions
             .replication
-            .acquire_refresh_lock(sign_in)
+            .acquire_refresh_lock(sign_in, purpose)
             .await
         {
             RefreshLockAttempt::Acquired(lock) => {

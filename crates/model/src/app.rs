@@ -15,9 +15,11 @@ use super::{
     activity::Activity,
     attested::AttestedUpstream,
     authentication::AuthenticationRequirement,
+    basic_credentials::BasicCredentials,
     clock::Clock,
     concurrency_limit::Load,
     frame_ancestors::FrameAncestors,
+    header_template::AppHeader,
     path_rule::{PathRules, RuleIndex},
     route_activity::RouteActivity,
     stray_requests::StrayRequests,
@@ -166,6 +168,12 @@ pub struct AppSpec {
     pub identity_headers: bool,
     /// Send the app a signed token that names the person.
     pub assertion: bool,
+    /// Further headers of its requests.
+    pub headers: Box<[AppHeader]>,
+    /// Credentials of the gateway at the app, in place of the client's.
+    pub basic_auth: Option<BasicCredentials>,
+    /// Send the app the person's access token of the provider.
+    pub pass_access_token: bool,
     /// Send the upstream's own authority as Host.
     pub rewrite_host: bool,
     /// The app serves `<prefix>/<id>` without a slash at the end.
@@ -208,6 +216,9 @@ impl AppSpec {
             published_ports: Vec::new(),
             identity_headers: true,
             assertion: false,
+            headers: Box::default(),
+            basic_auth: None,
+            pass_access_token: false,
             rewrite_host: false,
             serves_bare_path: false,
             keep_authorization: false,
@@ -245,6 +256,9 @@ impl AppSpec {
             cors_preflight: false,
             frame_ancestors: None,
             published_ports: Vec::new(),
+            // Its upstream may be another program, which must not get the app's secrets.
+            basic_auth: None,
+            pass_access_token: false,
             ..self.clone()
         })
     }

@@ -146,7 +146,7 @@ impl Principal {
         self.email.as_deref().filter(|_| self.is_email_verified)
     }
 
-    /// The same person without groups, for when they are unknown.
+    /// The same person without groups and claims, for when they are unknown.
     pub fn without_groups(&self) -> Principal {
         let headers = IdentityHeaders {
             groups: GroupsHeader::Absent,
@@ -156,6 +156,7 @@ impl Principal {
             is_admin: false,
             are_groups_partial: true,
             groups: Box::default(),
+            claims: KnownClaims::default(),
             headers,
             ..self.clone()
         }

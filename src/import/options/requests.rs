@@ -19,6 +19,7 @@ pub(crate) const OPTIONS: &[OptionEntry] = &[
     translated("pass_host_header", Switch),
     translated("pass_user_headers", Switch),
     translated("pass_basic_auth", Switch),
+    translated("pass_access_token", Switch),
     translated("htpasswd_file", Text),
     unneeded(
         "api_routes",
@@ -48,16 +49,10 @@ pub(crate) const OPTIONS: &[OptionEntry] = &[
     unneeded("htpasswd_user_groups", Texts, ONLY_HTPASSWD),
     unneeded("display_htpasswd_form", Switch, ONLY_HTPASSWD),
     fixed(
-        "pass_access_token",
-        Switch,
-        "false",
-        "apps get no token of the provider; apps.assertion sends a signed identity",
-    ),
-    fixed(
         "pass_authorization_header",
         Switch,
         "false",
-        "apps get no ID token; apps.assertion sends a signed identity",
+        "apps get no ID token; apps.assertion sends a signed identity, and apps.pass_access_token the access token",
     ),
     fixed(
         "prefer_email_to_user",
@@ -68,7 +63,7 @@ pub(crate) const OPTIONS: &[OptionEntry] = &[
     unsupported(
         "basic_auth_password",
         Text,
-        "apps get no Basic credentials; they can read X-Forwarded-User, or verify apps.assertion",
+        "apps get no Basic credentials with the person's name; they can read X-Forwarded-User, or verify apps.assertion; apps.basic_auth_file sends those of one account",
     ),
     fixed("set_xauthrequest", Switch, "false", FORWARD_AUTH),
     fixed("set_authorization_header", Switch, "false", FORWARD_AUTH),

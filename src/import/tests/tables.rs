@@ -100,7 +100,11 @@ const SMALL: &[(&str, ImportOutcome, &str)] = &[
     ("upstream_timeout = \"1m30s\"", Mapped, "timeout = \"90s\""),
     ("pass_host_header = false", Mapped, "rewrite_host = true"),
     ("pass_host_header = true", Same, ""),
-    ("pass_access_token = true", NotSupported, ""),
+    (
+        "pass_access_token = true",
+        Mapped,
+        "\npass_access_token = true",
+    ),
     ("pass_access_token = false", Same, ""),
     ("set_xauthrequest = true", NotSupported, ""),
     ("ssl_upstream_insecure_skip_verify = true", NotSupported, ""),

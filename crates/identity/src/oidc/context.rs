@@ -1,5 +1,10 @@
 //! The provider, the configuration and the clock, which all parts of the client share.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use openidconnect::{
     ClientId, ClientSecret, Nonce, OAuth2TokenResponse, RedirectUrl, TokenResponse,
 };
@@ -10,7 +15,10 @@ use super::{
     settings::OidcSettings,
     token_endpoint::{OidcClient, SignInError, TokenEndpointResponse, key_id},
 };
-use crate::model::clock::Clock;
+use crate::{
+    model::{clock::Clock, secret::Secret},
+    session::access_token::KeptAccessToken,
+};
 
 /// The parts that every call to the provider needs.
 #[derive(Debug)]
@@ -19,6 +27,8 @@ pub(crate) struct ProviderContext {
     pub(super) redirect_uri: String,
     pub(super) provider: Provider,
     pub(super) clock: Clock,
+    /// Whether an app gets the access tokens of people, so that sign-ins keep them.
+    pub(super) keeps_access_tokens: AtomicBool,
 }
 
 impl ProviderContext {
@@ -45,6 +55,19 @@ impl ProviderContext {
             OidcClient::from_provider_metadata(metadata.clone(), client_id, secret)
                 .set_redirect_uri(redirect),
         )
+    }
+
+    /// The access token of a response, if an app gets it.
+    pub(super) fn kept_access_token(
+        &self,
+        response: &TokenEndpointResponse,
+    ) -> Option<Arc<KeptAccessToken>> {
+        if !self.keeps_access_tokens.load(Ordering::Relaxed) {
+            return None;
+        }
+        let token = Secret::new(response.access_token().secret().as_str());
+        let received_at = self.clock.wall_seconds();
+        KeptAccessToken::new(token, response.expires_in(), received_at).map(Arc::new)
     }
 
     /// The claims of the ID token in the response to a refresh, if there is one. It need not carry

@@ -130,6 +130,10 @@ impl TokenRefresh {
                 )
             }
         };
+        // Not before it is known to be of the same person.
+        if sign_in.replace_access_token(self.context.kept_access_token(&response)) {
+            replication.save(sign_in).await;
+        }
         let missing = self
             .completion
             .complete(&mut person, missing, others, &response, &metadata)

@@ -30,7 +30,7 @@ pub struct SignedIn {
     pub principal: Principal,
     /// The tokens that are kept with the sign-in.
     pub tokens: ProviderTokens,
-    /// For integrations that accept the provider's access tokens; not kept with the sign-in.
+    /// For integrations that accept the provider's access tokens; not kept for them.
     pub access_token: Secret,
 }
 
@@ -228,6 +228,7 @@ impl SignInFlow {
                         .refresh_token()
                         .map(|token| Arc::new(Secret::new(token.secret().as_str()))),
                 ),
+                access_token: ArcSwapOption::from(self.context.kept_access_token(&response)),
                 session_id: session_id.map(Into::into),
                 source_token: None,
                 console: None,

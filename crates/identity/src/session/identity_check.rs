@@ -20,6 +20,8 @@ pub struct IdentityCheck {
     is_required: AtomicBool,
     /// The provider's last answer did not identify the person.
     is_unusable: AtomicBool,
+    /// No access token is fetched before, in milliseconds of the clock.
+    next_token_fetch: AtomicU64,
     /// 0 to 255, different for each sign-in.
     jitter: u8,
 }
@@ -33,6 +35,7 @@ impl IdentityCheck {
             is_running: AtomicBool::new(false),
             is_required: AtomicBool::new(is_required),
             is_unusable: AtomicBool::new(false),
+            next_token_fetch: AtomicU64::new(0),
             jitter,
         }
     }
@@ -79,7 +82,7 @@ impl IdentityCheck {
     }
 
     /// Counts the interval to the next check from now.
-    pub(super) fn restart_interval(&self, now: Moment) {
+    pub(crate) fn restart_interval(&self, now: Moment) {
         self.attempted_at.store(now.0, Ordering::Relaxed);
     }
 
@@ -107,6 +110,17 @@ impl IdentityCheck {
     pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
         let due = now.after(retry).0.saturating_sub(millis(recheck));
         self.attempted_at.store(due, Ordering::Relaxed);
+    }
+
+    /// Whether an access token may be fetched: the last attempt had a result, or was long ago.
+    pub(crate) fn may_fetch_token(&self, now: Moment) -> bool {
+        now.0 >= self.next_token_fetch.load(Ordering::Relaxed)
+    }
+
+    /// Postpones the next fetch of an access token, because this one had no result.
+    pub(crate) fn postpone_token_fetch(&self, now: Moment, retry: Duration) {
+        let next = now.after(retry).0;
+        self.next_token_fetch.store(next, Ordering::Relaxed);
     }
 
     /// Claims the only running check; false while another one runs.

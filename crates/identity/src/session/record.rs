@@ -16,9 +16,9 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    console_token::TokenFingerprint, cookie::RecordKey, deadlines::Deadlines,
-    identity_check::IdentityCheck, provider_tokens::ProviderTokens, remaining::Remaining,
-    settings::SessionSettings,
+    access_token::KeptAccessToken, console_token::TokenFingerprint, cookie::RecordKey,
+    deadlines::Deadlines, identity_check::IdentityCheck, provider_tokens::ProviderTokens,
+    remaining::Remaining, settings::SessionSettings,
 };
 use crate::model::{
     app::AppId, clock::Moment, principal::Principal, secret::Secret, vhost::VirtualHost,
@@ -83,6 +83,7 @@ pub(crate) struct SignInUpdate {
     pub(crate) version: u64,
     pub(crate) principal: Arc<Principal>,
     pub(crate) refresh_token: Option<Arc<Secret>>,
+    pub(crate) access_token: Option<Arc<KeptAccessToken>>,
     pub(crate) confirmed_at: Moment,
     /// Whether the confirmation is younger than `recheck`.
     pub(crate) is_fresh: bool,
@@ -186,6 +187,17 @@ impl SignIn {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Replaces the access token for apps. Returns whether there is a change.
+    pub(crate) fn replace_access_token(&self, token: Option<Arc<KeptAccessToken>>) -> bool {
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_some = token.is_some();
+        let has_changed = self.tokens.access_token.swap(token).is_some() || is_some;
+        if has_changed {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        has_changed
+    }
+
     /// Records that another token of the console has confirmed the person. `expires` is in seconds
     /// since 1970.
     pub fn confirm_by_console_token(
@@ -211,6 +223,7 @@ impl SignIn {
         }
         self.principal.store(update.principal);
         self.tokens.refresh_token.store(update.refresh_token);
+        self.tokens.access_token.store(update.access_token);
         self.version.store(update.version, Ordering::Release);
         self.stored_version.store(update.version, Ordering::Release);
         self.check.adopt(update.confirmed_at, update.is_fresh);
@@ -321,19 +334,7 @@ impl SignIn {
             claim.pointer.as_str().len() + 32 + values.sum::<usize>()
         });
         let claims: usize = claims.sum();
-        let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
-        let ProviderTokens {
-            id_token,
-            refresh_token,
-            source_token,
-            session_id: _,
-            console: _,
-        } = &self.tokens;
-        let refresh = refresh_token
-            .load()
-            .as_ref()
-            .map_or(0, |token| token.expose().len());
-        let tokens = token(id_token) + refresh + token(source_token);
+        let tokens = self.tokens.size();
         // Groups are held twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + claims + tokens).unwrap_or(u32::MAX)
     }

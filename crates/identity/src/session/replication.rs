@@ -28,7 +28,7 @@ use crate::{
 use error::{SessionLoadError, StoreUnavailable};
 use loader::SessionLoader;
 use provider_logout::ProviderLogout;
-use refresh::{RefreshCoordinator, RefreshLockAttempt};
+use refresh::{RefreshCoordinator, RefreshLockAttempt, RefreshPurpose};
 use write_behind::{WriteBehind, WriteScope};
 use writer::SessionWriter;
 
@@ -177,11 +177,15 @@ impl Replication {
     }
 
     /// Takes the refresh lock of a sign-in: of all replicas, one calls the provider.
-    pub(crate) async fn acquire_refresh_lock(&self, sign_in: &Arc<SignIn>) -> RefreshLockAttempt {
+    pub(crate) async fn acquire_refresh_lock(
+        &self,
+        sign_in: &Arc<SignIn>,
+        purpose: RefreshPurpose,
+    ) -> RefreshLockAttempt {
         let Some(shared) = &self.shared else {
             return RefreshLockAttempt::Acquired(None);
         };
-        match shared.refresh.acquire(sign_in).await {
+        match shared.refresh.acquire(sign_in, purpose).await {
             Ok(attempt) => attempt,
             Err(StoreError::Unavailable | StoreError::WrongType) => RefreshLockAttempt::Unavailable,
         }

@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    access_token::StoredAccessToken,
     cookie::RecordKey,
     provider_tokens::ProviderTokens,
     record::{AppSession, SignIn},
@@ -28,6 +29,9 @@ pub(crate) struct StoredSignIn {
     person: StoredPerson,
     id_token: Option<String>,
     refresh_token: Option<String>,
+    /// Records of older versions have none.
+    #[serde(default)]
+    access_token: Option<StoredAccessToken>,
     session_id: Option<String>,
     #[serde(rename = "arvados")]
     source_token: Option<String>,
@@ -89,6 +93,7 @@ impl StoredSignIn {
         let ProviderTokens {
             id_token,
             refresh_token,
+            access_token,
             session_id,
             source_token,
             console,
@@ -124,6 +129,7 @@ impl StoredSignIn {
                 .load()
                 .as_ref()
                 .map(|token| token.expose().to_owned()),
+            access_token: access_token.load().as_ref().map(|token| token.to_stored()),
             session_id: session_id.as_deref().map(str::to_owned),
             source_token: text(source_token),
         })
@@ -171,9 +177,11 @@ impl StoredSignIn {
         person.is_admin = is_admin;
         person.other_id = other_id.map(Into::into);
         let refresh_token = self.refresh_token.map(|token| Arc::new(Secret::new(token)));
+        let access_token = self.access_token.and_then(StoredAccessToken::into_kept);
         let tokens = ProviderTokens {
             id_token: self.id_token.map(Secret::new),
             refresh_token: ArcSwapOption::from(refresh_token),
+            access_token: ArcSwapOption::from(access_token.map(Arc::new)),
             session_id: self.session_id.map(Into::into),
             source_token: self.source_token.map(Secret::new),
             console: None,
@@ -255,7 +263,8 @@ mod tests {
             "id_token": null, "refresh_token": null, "session_id": null, "arvados": null,
         });
         let stored: StoredSignIn = serde_json::from_value(record).expect("readable");
-        let (person, _) = stored.into_parts();
+        let (person, tokens) = stored.into_parts();
+        assert!(tokens.access_token.load().is_none());
         assert_eq!(person.email.as_deref(), Some("alice@x.test"));
         assert_eq!(person.verified_email(), None);
         let pointer = ClaimPointer::new("/department").expect("a pointer");

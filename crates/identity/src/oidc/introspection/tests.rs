@@ -1,5 +1,7 @@
 //! Answers of an introspection endpoint.
 
+use std::sync::atomic::AtomicBool;
+
 use openidconnect::IssuerUrl;
 use serde_json::json;
 use tokio::{
@@ -162,6 +164,7 @@ async fn introspections_that_hang_leave_slots_to_other_calls() {
         redirect_uri: String::new(),
         provider,
         clock,
+        keeps_access_tokens: AtomicBool::new(false),
     })));
     let mut calls = JoinSet::new();
     for number in 0..100 {

@@ -227,6 +227,7 @@ impl SessionLoader {
             version,
             principal: principal.clone(),
             refresh_token: tokens.refresh_token.load_full(),
+            access_token: tokens.access_token.load_full(),
             confirmed_at,
             is_fresh,
         };

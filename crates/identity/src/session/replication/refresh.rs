@@ -6,6 +6,7 @@ use super::{loader::SessionLoader, writer::SessionWriter};
 use crate::{
     ops::redis::StoreError,
     session::{
+        access_token::AccessTokenState,
         record::SignIn,
         redis::{Redis, RefreshLock},
         store::SessionStore,
@@ -22,6 +23,15 @@ pub enum RefreshLockAttempt {
     HeldElsewhere,
     /// Redis is unavailable, or the connection is too new to be trusted.
     Unavailable,
+}
+
+/// What a refresh is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefreshPurpose {
+    /// The person is confirmed.
+    Confirmation,
+    /// An app gets a new access token.
+    AccessToken,
 }
 
 /// Takes and releases refresh locks.
@@ -50,6 +60,7 @@ impl RefreshCoordinator {
     pub(super) async fn acquire(
         &self,
         sign_in: &Arc<SignIn>,
+        purpose: RefreshPurpose,
     ) -> Result<RefreshLockAttempt, StoreError> {
         // On a new connection, newer records of other replicas may still be missing.
         let epoch = &self.redis.epoch;
@@ -66,9 +77,7 @@ impl RefreshCoordinator {
                 self.loader.apply(key, record, remaining);
                 // Another replica refreshed while this one waited. Its result may also have come
                 // just before, by an announcement.
-                let confirmed_at = sign_in.check().confirmed_at();
-                let recent_until = confirmed_at.after(self.store.recheck() / 2);
-                if self.store.clock().now() < recent_until {
+                if self.has_result(sign_in, purpose) {
                     self.redis.refresh_locks.release(lock).await;
                     return Ok(RefreshLockAttempt::AlreadyRefreshed);
                 }
@@ -84,6 +93,22 @@ impl RefreshCoordinator {
         }
         self.redis.refresh_locks.release(lock).await;
         Ok(RefreshLockAttempt::Unavailable)
+    }
+
+    /// Whether another replica has just done what a refresh is for.
+    fn has_result(&self, sign_in: &SignIn, purpose: RefreshPurpose) -> bool {
+        let clock = self.store.clock();
+        match purpose {
+            RefreshPurpose::Confirmation => {
+                let confirmed_at = sign_in.check().confirmed_at();
+                clock.now() < confirmed_at.after(self.store.recheck() / 2)
+            }
+            RefreshPurpose::AccessToken => {
+                let state = sign_in.tokens.access_token_state(clock.wall_seconds());
+                // An app gets no token of a person who is not confirmed.
+                state == AccessTokenState::Fresh && !sign_in.check().is_required()
+            }
+        }
     }
 
     /// Releases the lock, unless the result could not be stored: another replica would present a
