@@ -12,6 +12,7 @@ pub mod reference;
 mod resolve;
 mod resolve_access;
 mod resolve_api;
+mod resolve_app_session;
 mod resolve_apps;
 mod resolve_arvados;
 mod resolve_assertion_keys;

@@ -110,21 +110,20 @@ pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
 }
 
 /// On the site: the person is signed in. If they may reach the target, the browser gets a ticket
-/// for it.
+/// for it. `None`: the app has an idle time of its own, and the sign-in is older than that.
 pub(super) async fn give(
     call: EndpointCall<'_, '_>,
     sign_in: &Arc<SignIn>,
     (vhost, target): (VirtualHost, &str),
     bind: BindHash,
-) -> EndpointReply {
+) -> Option<EndpointReply> {
     let gateway = call.gateway;
     let principal = sign_in.principal().clone();
     let permit = match authorize_at(call, &vhost, target, &principal).await {
         Ok(permit) => permit,
         Err(refusal) => {
-            return refuse_at(call, refusal, vhost, target)
-                .await
-                .with_person(principal);
+            let refused = refuse_at(call, refusal, vhost, target).await;
+            return Some(refused.with_person(principal));
         }
     };
     let app = permit.app().clone();
@@ -134,6 +133,8 @@ pub(super) async fn give(
     let renews = target == RENEWED && !app.spec.paths.is_empty();
     let reply = if permit.principal().is_none() && !renews {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
+    } else if !gateway.callers.may_begin_session(sign_in, &app) {
+        return None;
     } else {
         gateway
             .sessions
@@ -144,6 +145,7 @@ pub(super) async fn give(
             app: app.id().clone(),
             bind,
             sign_in: sign_in.clone(),
+            own_idle: app.spec.session.idle,
             target: target.to_owned(),
             issued_at: now,
         };
@@ -155,10 +157,10 @@ pub(super) async fn give(
             Err(_) => EndpointReply::refuse(Reason::Unverifiable),
         }
     };
-    EndpointReply {
+    Some(EndpointReply {
         app: Some(app),
         ..reply.with_person(principal)
-    }
+    })
 }
 
 async fn refuse_at(
@@ -262,6 +264,7 @@ pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
         call.request,
         &ticket.sign_in,
         &ticket.app,
+        ticket.own_idle,
         "/",
     )
     .await;

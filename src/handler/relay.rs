@@ -212,8 +212,9 @@ impl Handler {
         let sessions = &self.gateway.sessions;
         let app = permit.app();
         let path = format!("{}/", app.mount);
+        let idle = app.spec.session.idle;
         let (session, line) =
-            app_session::begin(sessions, request, sign_in, app.id(), &path).await?;
+            app_session::begin(sessions, request, sign_in, app.id(), idle, &path).await?;
         Some((Live::App(session), line))
     }
 }

@@ -76,6 +76,7 @@ mod sign_in {
 
 /// How long a session lives, where it is stored, and what ends it.
 mod sessions {
+    mod app_idle;
     pub(super) mod back_channel_logout;
     mod clock_jumps;
     mod cookies;

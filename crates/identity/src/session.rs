@@ -5,6 +5,7 @@
 //! carry a random id (`cookie`). State that the browser carries between two requests is sealed
 //! (`keys`).
 
+mod app_session_id;
 mod app_sessions;
 pub mod browser_binding;
 mod by_subject;

@@ -17,6 +17,7 @@ use super::{
     concurrency_limit::Load,
     last_activity::LastActivity,
     path_rule::{PathRules, RuleIndex},
+    session_policy::SessionPolicy,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
@@ -173,6 +174,8 @@ pub struct AppSpec {
     pub max_body: Option<u64>,
     /// TLS requirements of its https upstreams.
     pub tls: UpstreamTls,
+    /// What it asks of the sessions of its users.
+    pub session: SessionPolicy,
     /// Whether it is available.
     pub state: AppState,
     /// The reason for the state, for callers who have access.
@@ -204,6 +207,7 @@ impl AppSpec {
             timeout,
             max_body: None,
             tls: UpstreamTls::default(),
+            session: SessionPolicy::default(),
             state: AppState::Running,
             message: None,
         }

@@ -26,6 +26,7 @@ pub mod path_rule;
 pub mod policy_changes;
 pub mod principal;
 pub mod secret;
+pub mod session_policy;
 pub mod site;
 pub mod text;
 pub mod trailing_slash;
