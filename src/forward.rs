@@ -338,12 +338,19 @@ fn relay(
 
 /// Whether an answer may say nothing for long without being stuck: events, and calls.
 fn is_silent_by_nature(headers: &HeaderMap) -> bool {
+    is_event_stream(headers) || has_media_type(headers, b"application/grpc")
+}
+
+/// Whether an answer is server-sent events.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    has_media_type(headers, b"text/event-stream")
+}
+
+/// Whether the media type of an answer begins with this name.
+fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .map_or(&b""[..], |kind| kind.as_bytes());
-    let begins = |name: &[u8]| {
-        kind.get(..name.len())
-            .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
-    };
-    begins(b"text/event-stream") || begins(b"application/grpc")
+    kind.get(..name.len())
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
 }

@@ -23,7 +23,8 @@ use crate::{
     model::{arrival::Provenance, last_activity::LastActivity},
     respond::body::{ReplyBody, Watch},
     session::{live::Live, usage::Usage},
-    stream_policy::{AppStream, Grant},
+    stream_policy::Grant,
+    streams::StreamPolicy,
 };
 
 impl Handler {
@@ -82,12 +83,14 @@ impl Handler {
         }
         match (forwarded, upgrade) {
             (Forwarded::Answer(response), _) => {
+                let policy = policy.for_response(response.headers());
                 let watch = Watch::new(&self.streams, revocation, policy);
                 let body = |download| ReplyBody::relayed(download, watch);
                 Ok(Reply::Answer(response.map(body)))
             }
             (Forwarded::Switched(switched), Some(client)) => {
                 let activity = app.last_activity.clone();
+                let policy = policy.for_websocket();
                 let tunnel = self.tunnel(switched, client, usage, activity, policy, context);
                 Ok(Reply::Tunnel(tunnel))
             }
@@ -141,7 +144,7 @@ impl Handler {
         client: OnUpgrade,
         usage: Option<Usage>,
         last_activity: Option<LastActivity>,
-        policy: Rc<AppStream>,
+        policy: Rc<dyn StreamPolicy>,
         context: &Context<'_>,
     ) -> Box<Tunnel> {
         let (mut head, ()) = switched.head.into_parts();

@@ -81,6 +81,7 @@ mod sessions {
     mod clock_jumps;
     mod cookies;
     mod handoff_file;
+    mod keep_alive;
     mod lifetimes;
     mod recheck;
     mod sign_out;
