@@ -24,7 +24,9 @@ pub mod pooled;
 mod request;
 pub mod request_headers;
 pub mod response_headers;
+mod script_insertion;
 mod sender;
+mod session_notice;
 pub mod set_cookie;
 mod settings;
 mod spare_headers;
@@ -124,6 +126,9 @@ impl Forwarder {
             trailing_slash::learn(outgoing.permit, headers, &outgoing.origin());
         }
         response_headers::rewrite(headers, app, site);
+        if let (true, Forwarded::Answer(page)) = (outgoing.gets_notice(), &mut forwarded) {
+            session_notice::add(page);
+        }
         Ok(forwarded)
     }
 

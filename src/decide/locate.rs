@@ -263,6 +263,8 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         | Endpoint::Userinfo
         | Endpoint::Renewed
         | Endpoint::RenewScript
+        | Endpoint::SessionStatus
+        | Endpoint::SessionScript
         | Endpoint::Jwks => reads,
         Endpoint::SignOut => reads || method == Method::POST,
         Endpoint::BackchannelLogout => method == Method::POST,

@@ -3,10 +3,9 @@
 
 use http::StatusCode;
 
-use super::{call::EndpointCall, ticket};
+use super::{call::EndpointCall, page_session, ticket};
 use crate::{
     authorize::Denied,
-    catalog::lookup::Lookup,
     decide::Reason,
     model::{arrival::RequestClass, vhost::VirtualHost},
     pages::{self, Page, RenewedPage},
@@ -21,7 +20,7 @@ pub(super) const SCRIPT: &str = include_str!("../../templates/renew.js");
 
 /// The end of a window that renews; a person without a session signs in first.
 pub(super) async fn renewed(call: EndpointCall<'_, '_>) -> EndpointReply {
-    if has_session(call).await {
+    if page_session::find(call).await.is_some() {
         let page = RenewedPage { script: NOTIFY };
         return EndpointReply::page(Page::scripted(&page, NOTIFY));
     }
@@ -36,29 +35,4 @@ pub(super) async fn renewed(call: EndpointCall<'_, '_>) -> EndpointReply {
         }
         VirtualHost::Host(_) | VirtualHost::Port(_) => ticket::lead_to_site(call, RENEWED),
     }
-}
-
-async fn has_session(call: EndpointCall<'_, '_>) -> bool {
-    let vhost = &call.request.arrival.vhost;
-    let Ok(cookies) = call.request.cookies() else {
-        return false;
-    };
-    if *vhost == VirtualHost::Site {
-        return call.sign_in().is_some();
-    }
-    let client = call.request.client.address;
-    let lookup = call
-        .gateway
-        .catalog
-        .find(vhost, call.snapshot, client)
-        .await;
-    let Lookup::App(app) = lookup else {
-        return false;
-    };
-    let now = call.gateway.clock.now();
-    let sessions = &call.gateway.sessions;
-    sessions
-        .store
-        .find(cookies.app.iter(), std::iter::empty(), app.id(), vhost, now)
-        .is_some()
 }

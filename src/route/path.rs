@@ -20,6 +20,10 @@ pub const ENTER: &str = "/.ludgate/enter";
 pub const RENEWED: &str = "/.ludgate/renewed";
 /// On every origin of ours: the script that opens that window.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
+/// On every origin of ours: whether the session of a page is still valid.
+pub const SESSION_STATUS: &str = "/.ludgate/session";
+/// On every origin of ours: the script that tells the user of a page when it is not.
+pub const SESSION_SCRIPT: &str = "/.ludgate/session.js";
 /// On every origin of ours: the public keys of signed identities.
 pub const JWKS: &str = "/.ludgate/jwks.json";
 
@@ -45,6 +49,8 @@ pub fn on_host(path: &str) -> Option<Route<'static>> {
         ENTER => Some(Route::Endpoint(Endpoint::Enter)),
         RENEWED => Some(Route::Endpoint(Endpoint::Renewed)),
         RENEW_SCRIPT => Some(Route::Endpoint(Endpoint::RenewScript)),
+        SESSION_STATUS => Some(Route::Endpoint(Endpoint::SessionStatus)),
+        SESSION_SCRIPT => Some(Route::Endpoint(Endpoint::SessionScript)),
         JWKS => Some(Route::Endpoint(Endpoint::Jwks)),
         _ if below(path, FORWARD_AUTH).is_some() => Some(Route::Endpoint(Endpoint::Auth)),
         _ => below(path, RESERVED).map(|_| Route::Nowhere),
@@ -121,6 +127,8 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
         return match path {
             RENEWED => Route::Endpoint(Endpoint::Renewed),
             RENEW_SCRIPT => Route::Endpoint(Endpoint::RenewScript),
+            SESSION_STATUS => Route::Endpoint(Endpoint::SessionStatus),
+            SESSION_SCRIPT => Route::Endpoint(Endpoint::SessionScript),
             JWKS => Route::Endpoint(Endpoint::Jwks),
             _ => Route::Nowhere,
         };
@@ -352,6 +360,11 @@ mod tests {
             ("/oauth2", Route::Nowhere),
             ("/.ludgate/enter", Route::Nowhere),
             ("/.ludgate/jwks.json", Route::Endpoint(Endpoint::Jwks)),
+            (
+                "/.ludgate/session",
+                Route::Endpoint(Endpoint::SessionStatus),
+            ),
+            ("/.ludgate/session/", Route::Nowhere),
             ("/.ludgate/jwks.json/", Route::Nowhere),
             ("/.ludgate/jwks%2Ejson", Route::Nowhere),
         ] {

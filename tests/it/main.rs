@@ -69,6 +69,7 @@ mod sign_in {
     mod saved_forms;
     mod saved_forms_unsent;
     mod service_tokens;
+    mod session_notice;
     mod tickets;
     mod trusted_issuers;
     mod userinfo;
