@@ -1,9 +1,11 @@
 //! Apps with an idle time of their own: their sessions expire earlier, and a new one needs a new
 //! sign-in.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use crate::support::{origins::Origins, world::World};
+use ludgate::settings;
+
+use crate::support::{documents::blocks, origins::Origins, world::World};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const STRICT: &str = "[[apps]]\nid = \"strict\"\naccess = \"user\"\nupstream = \"http://ADDRESS\"\n\
@@ -69,4 +71,20 @@ async fn a_window_that_renews_asks_the_provider_too() {
     assert_eq!((answer.status(), url), (200, window));
     assert!(alice.way.iter().any(|url| url.contains("/oauth2/callback")));
     assert_eq!(alice.fetch(&page).await.status(), 200);
+}
+
+#[test]
+fn the_samples_of_the_document_are_configurations() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(folder.join("docs/sessions.md")).expect("a document");
+    let of_apps = |block: &&str| block.starts_with("[[apps]]");
+    let samples: Vec<_> = blocks(&document, "toml")
+        .into_iter()
+        .filter(of_apps)
+        .collect();
+    assert_eq!(samples.len(), 2);
+    let site = "[site]\nurl = \"https://hub.example.com\"\napps_domain = \"apps.example.net\"\n";
+    let text = format!("{site}{}\n", samples.join("\n"));
+    let parsed = settings::parse(&text, folder, std::iter::empty());
+    parsed.unwrap_or_else(|errors| panic!("{errors}"));
 }
