@@ -13,9 +13,9 @@ use crate::{
     },
 };
 
-/// Begins the session of a sign-in at an app, at the request's virtual host; `own_idle` is the app's
-/// idle time, where it has one. The cookie is for this path. `None` when the system has no random
-/// bytes.
+/// Begins the session of a sign-in at an app, at the request's virtual host; `own_idle` is the
+/// idle time of the app, where it has one. The cookie is for this path. `None` when the system has
+/// no random bytes.
 pub async fn begin(
     sessions: &Sessions,
     request: &IncomingRequest<'_>,

@@ -152,7 +152,9 @@ fn comment_end(text: &[u8]) -> Option<usize> {
 
 /// The end of a tag. A quote begins a value only behind `=`.
 fn tag_end(text: &[u8]) -> Option<usize> {
-    let (mut quote, mut before) = (None, b' ');
+    let mut quote = None;
+    // The last byte that is not blank.
+    let mut before = b' ';
     for (at, byte) in text.iter().copied().enumerate() {
         match quote {
             Some(open) if open == byte => quote = None,

@@ -25,7 +25,7 @@ use crate::{
 /// Longest icon, in bytes: a few characters, not a picture.
 const MAX_ICON: usize = 32;
 
-/// All apps; ids must differ. `timeout` and `idle` are those of apps and sessions without their own.
+/// All apps; ids must differ. `timeout` and `idle` are for apps and sessions without their own.
 pub fn apps(
     file: &ConfigFile<'_>,
     folder: &Path,
