@@ -158,9 +158,14 @@ impl Callers {
         let now = self.clock.now();
         let find = || {
             let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-            self.sessions
+            let found = self
+                .sessions
                 .store
-                .find(apps, sign_ins, app.id(), vhost, now)
+                .find(apps, sign_ins, app.id(), vhost, now);
+            found.filter(|live| match live {
+                Live::App(_) => true,
+                Live::SignIn(sign_in) => self.may_begin_session(sign_in, app),
+            })
         };
         let found = find();
         if matches!(found, Some(Live::App(_))) || !self.sessions.replication.is_enabled() {
@@ -171,6 +176,13 @@ impl Callers {
             Ok(()) => Ok(find()),
             Err(error) => find().map(Some).ok_or(error),
         }
+    }
+
+    /// Whether a sign-in may begin a session at this app: an app with an idle time of its own needs
+    /// one that is not older. Otherwise the site would renew an expired session by itself.
+    pub fn may_begin_session(&self, sign_in: &SignIn, app: &App) -> bool {
+        let idle = app.spec.session.idle;
+        idle.is_none_or(|idle| self.sessions.store.is_recent(sign_in, idle))
     }
 
     /// Whether a session counts at this app: the source that began it may require its credential.

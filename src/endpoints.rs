@@ -8,6 +8,7 @@ mod forward_auth;
 mod hide_existence;
 pub mod logout;
 pub mod logs;
+mod page_session;
 pub mod renew;
 pub mod sign_in;
 pub mod sign_out;
@@ -49,6 +50,8 @@ pub async fn answer(call: EndpointCall<'_, '_>, endpoint: Endpoint, body: Source
         Endpoint::FrontchannelLogout => logout::front_channel(call).await,
         Endpoint::Renewed => renew::renewed(call).await,
         Endpoint::RenewScript => EndpointReply::new(Content::Script(renew::SCRIPT)),
+        Endpoint::SessionStatus => page_session::status(call).await,
+        Endpoint::SessionScript => EndpointReply::new(Content::Script(page_session::SCRIPT)),
         Endpoint::Jwks => key_set(call),
         Endpoint::Logs => logs::stream(call).await,
         Endpoint::Enter => ticket::enter(call).await,
@@ -62,12 +65,14 @@ fn needs_session(endpoint: Endpoint, method: &Method) -> bool {
         | Endpoint::SignIn
         | Endpoint::Userinfo
         | Endpoint::Logs
-        | Endpoint::Renewed => true,
+        | Endpoint::Renewed
+        | Endpoint::SessionStatus => true,
         Endpoint::SignOut => method != Method::POST,
         Endpoint::Callback
         | Endpoint::BackchannelLogout
         | Endpoint::FrontchannelLogout
         | Endpoint::RenewScript
+        | Endpoint::SessionScript
         | Endpoint::Jwks
         | Endpoint::Enter
         | Endpoint::Auth => false,

@@ -25,7 +25,9 @@ mod public_location;
 mod request;
 pub mod request_headers;
 pub mod response_headers;
+mod script_insertion;
 mod sender;
+mod session_notice;
 pub mod set_cookie;
 mod settings;
 mod spare_headers;
@@ -125,6 +127,9 @@ impl Forwarder {
             trailing_slash::learn(outgoing.permit, headers, &outgoing.origin());
         }
         response_headers::rewrite(headers, app, site);
+        if let (true, Forwarded::Answer(page)) = (outgoing.gets_notice(), &mut forwarded) {
+            session_notice::add(page);
+        }
         Ok(forwarded)
     }
 
@@ -339,12 +344,19 @@ fn relay(
 
 /// Whether an answer may say nothing for long without being stuck: events, and calls.
 fn is_silent_by_nature(headers: &HeaderMap) -> bool {
+    is_event_stream(headers) || has_media_type(headers, b"application/grpc")
+}
+
+/// Whether an answer is server-sent events.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    has_media_type(headers, b"text/event-stream")
+}
+
+/// Whether the media type of an answer begins with this name.
+fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .map_or(&b""[..], |kind| kind.as_bytes());
-    let begins = |name: &[u8]| {
-        kind.get(..name.len())
-            .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
-    };
-    begins(b"text/event-stream") || begins(b"application/grpc")
+    kind.get(..name.len())
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
 }

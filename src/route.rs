@@ -76,6 +76,10 @@ pub enum Endpoint {
     Renewed,
     /// The script that opens that window.
     RenewScript,
+    /// Whether the session of a page is still valid, as JSON.
+    SessionStatus,
+    /// The script that tells the user of a page when it is not.
+    SessionScript,
     /// The public keys that apps verify signed identities with.
     Jwks,
     /// The log of a pod of an app.
@@ -99,6 +103,8 @@ impl Endpoint {
             Endpoint::FrontchannelLogout => "frontchannel_logout",
             Endpoint::Renewed => "renewed",
             Endpoint::RenewScript => "renew_script",
+            Endpoint::SessionStatus => "session_status",
+            Endpoint::SessionScript => "session_script",
             Endpoint::Jwks => "jwks",
             Endpoint::Logs => "logs",
             Endpoint::Enter => "enter",

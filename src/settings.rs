@@ -13,6 +13,7 @@ mod resolve;
 mod resolve_access;
 mod resolve_api;
 mod resolve_app_headers;
+mod resolve_app_session;
 mod resolve_apps;
 mod resolve_arvados;
 mod resolve_assertion_keys;

@@ -2,13 +2,14 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
-use http::Method;
+use http::{HeaderMap, Method};
 
 use crate::{
     authorize::{Denied, Grounds, Permit, check_rules},
     caller::Identified,
     cluster::pod_logs::PodOfApp,
     decide::path_rules::rules_for,
+    forward::is_event_stream,
     gateway::Gateway,
     model::{
         app::{App, AppKind},
@@ -16,6 +17,7 @@ use crate::{
         path_rule::RuleSet,
         principal::Principal,
         secret::Secret,
+        session_policy::KeepAlive,
         vhost::VirtualHost,
     },
     session::{live::Live, usage::Usage},
@@ -113,6 +115,27 @@ impl AppStream {
         }
     }
 
+    /// The policy of a response: of an open stream if it is server-sent events.
+    pub fn for_response(self: Rc<Self>, headers: &HeaderMap) -> Rc<dyn StreamPolicy> {
+        if self.counts_while_open(&self.app) && is_event_stream(headers) {
+            return Rc::new(OpenAppStream(self));
+        }
+        self
+    }
+
+    /// The policy of a WebSocket.
+    pub fn for_websocket(self: Rc<Self>) -> Rc<dyn StreamPolicy> {
+        if self.counts_while_open(&self.app) {
+            return Rc::new(OpenAppStream(self));
+        }
+        self
+    }
+
+    /// Whether an open stream is use of its session.
+    fn counts_while_open(&self, app: &App) -> bool {
+        app.spec.session.keep_alive == KeepAlive::Open && self.usage.is_some()
+    }
+
     /// Whether the policy of this grant is the same.
     fn is_for(&self, grant: &Grant<'_>) -> bool {
         let person = self.principal.as_ref().map(Arc::as_ptr);
@@ -181,6 +204,28 @@ impl StreamPolicy for AppStream {
             }
             (None, None) => self.check_access(&app, self.principal.as_deref()),
         }
+    }
+}
+
+/// A stream that counts as use of its session for as long as it may stay open. The check comes
+/// first, so that neither a revoked session nor lost rights are prolonged; no use moves
+/// `session.lifetime`.
+#[derive(Debug)]
+struct OpenAppStream(Rc<AppStream>);
+
+impl StreamPolicy for OpenAppStream {
+    fn check(&self) -> Result<(), RevocationReason> {
+        let OpenAppStream(stream) = self;
+        stream.check()?;
+        // By the app's present form: a reload may have changed what counts as use.
+        let catalog = &stream.gateway.catalog;
+        let app = catalog.still_published(&stream.app, &stream.vhost);
+        if let (Some(app), Some(usage)) = (app, &stream.usage)
+            && stream.counts_while_open(&app)
+        {
+            usage.touch();
+        }
+        Ok(())
     }
 }
 

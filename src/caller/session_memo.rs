@@ -161,7 +161,7 @@ mod tests {
         assert!(!find(&line("a=1"), &grp), "nothing was noted");
         let (_, session) = sessions
             .store
-            .mint(&sign_in, &grp, &VirtualHost::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site, None)
             .expect("a session");
         note("a=1; b=2", &Live::App(session.clone()));
         assert!(find(&line("a=1; b=2"), &grp));
@@ -175,14 +175,14 @@ mod tests {
         assert!(!find(&line("a=1; b=2"), &grp), "it was ended");
         let (_, session) = sessions
             .store
-            .mint(&sign_in, &grp, &VirtualHost::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site, None)
             .expect("a session");
         note("a=1", &Live::App(session.clone()));
         manual_clock.advance(Duration::from_secs(31 * 60));
         assert!(!find(&line("a=1"), &grp), "it was not used");
         let (_, session) = sessions
             .store
-            .mint(&sign_in, &grp, &VirtualHost::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site, None)
             .expect("a session");
         let app = names.app_at(&VirtualHost::Site);
         note(&format!("{app}=1; {app}=2"), &Live::App(session.clone()));

@@ -267,6 +267,8 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         | Endpoint::Userinfo
         | Endpoint::Renewed
         | Endpoint::RenewScript
+        | Endpoint::SessionStatus
+        | Endpoint::SessionScript
         | Endpoint::Jwks => reads,
         // On an app's host it only leads to the site.
         Endpoint::SignOut => {

@@ -1,20 +1,17 @@
 //! Renewing a session without leaving the page: a window signs the person in and notifies the page
 //! that opened it. `/.ludgate/renew.js` opens the window; `/.ludgate/renewed` is where it ends.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 
-use super::{call::EndpointCall, step_up, ticket};
+use super::{call::EndpointCall, page_session, step_up, ticket};
 use crate::{
     authorize::Denied,
-    catalog::lookup::Lookup,
     decide::Reason,
-    model::{arrival::RequestClass, authentication::AuthenticationRequirement, vhost::VirtualHost},
+    model::{arrival::RequestClass, vhost::VirtualHost},
     pages::{self, Page, RenewedPage},
     respond::endpoint::EndpointReply,
     route::path::RENEWED,
-    session::record::SignIn,
+    session::live::Live,
 };
 
 /// The page's script: notifies its opener, if that is a page of this very origin.
@@ -27,10 +24,10 @@ pub(super) async fn renewed(call: EndpointCall<'_, '_>) -> EndpointReply {
     let Ok(asked) = step_up::requirement(call) else {
         return EndpointReply::refuse(Reason::BadQuery);
     };
-    let (sign_in, required) = session(call).await;
-    let requirement = asked.or(required);
-    let is_renewed = |it: &Arc<SignIn>| step_up::is_met(call, it, requirement.as_ref());
-    if sign_in.as_ref().is_some_and(is_renewed) {
+    let session = page_session::find(call).await;
+    let requirement = asked.or(session.requirement);
+    let is_renewed = |live: &Live| step_up::is_met(call, live.sign_in(), requirement.as_ref());
+    if session.live.as_ref().is_some_and(is_renewed) {
         let page = RenewedPage { script: NOTIFY };
         return EndpointReply::page(Page::scripted(&page, NOTIFY));
     }
@@ -47,35 +44,4 @@ pub(super) async fn renewed(call: EndpointCall<'_, '_>) -> EndpointReply {
             ticket::lead_to_site(call, RENEWED, requirement.as_ref())
         }
     }
-}
-
-/// The sign-in of the session at this origin, and what the app of the origin requires of it. Apps
-/// on paths share the site, so that the query has to say what they require.
-async fn session(
-    call: EndpointCall<'_, '_>,
-) -> (Option<Arc<SignIn>>, Option<AuthenticationRequirement>) {
-    let vhost = &call.request.arrival.vhost;
-    let Ok(cookies) = call.request.cookies() else {
-        return (None, None);
-    };
-    if *vhost == VirtualHost::Site {
-        return (call.sign_in(), None);
-    }
-    let client = call.request.client.address;
-    let lookup = call
-        .gateway
-        .catalog
-        .find(vhost, call.snapshot, client)
-        .await;
-    let Lookup::App(app) = lookup else {
-        return (None, None);
-    };
-    let now = call.gateway.clock.now();
-    let sessions = &call.gateway.sessions;
-    let presented = cookies.app.iter();
-    let live = sessions
-        .store
-        .find(presented, std::iter::empty(), app.id(), vhost, now);
-    let sign_in = live.map(|live| live.sign_in().clone());
-    (sign_in, app.spec.authentication.as_deref().cloned())
 }

@@ -38,7 +38,8 @@ const NOT_CONFIGURED: &str = "No sign-in service is configured.";
 /// Sends the browser to the provider. Anonymous visitors cost no memory: the state is sealed and
 /// travels with the browser.
 ///
-/// A signed-in person who comes from another of our origins gets a ticket for it at once.
+/// A signed-in person who comes from another of our origins gets a ticket for it at once, unless
+/// the app there needs a newer sign-in.
 pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     let site = call.site();
     let parameters = (call.query("rd"), call.query("prompt"), call.query("bind"));
@@ -59,10 +60,16 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     let sign_in = call.sign_in();
     let sign_in = sign_in.filter(|it| step_up::is_met(call, it, requirement.as_ref()));
     if let (Some(to), Some(sign_in)) = (elsewhere, sign_in) {
-        return match hand_over {
+        let reply = match hand_over.clone() {
             Some(bind) => ticket::give(call, &sign_in, to, bind).await,
-            None => EndpointReply::redirect(StatusCode::SEE_OTHER, target),
+            None => Some(EndpointReply::redirect(
+                StatusCode::SEE_OTHER,
+                target.as_str(),
+            )),
         };
+        if let Some(reply) = reply {
+            return reply;
+        }
     }
     if keeps_fragment(call) {
         let page = StartPage {
@@ -221,10 +228,12 @@ async fn complete(
         target: "audit", event = "sign_in", subject = %principal.subject,
         session = sign_in.key().short(), client = %call.request.client, request_id = call.request.id_text(),
     );
-    let reply = match (return_to::elsewhere(target, site), hand_over) {
+    let ticket = match (return_to::elsewhere(target, site), hand_over) {
         (Some(to), Some(bind)) => ticket::give(call, &sign_in, to, bind).await,
-        (_, _) => EndpointReply::redirect(StatusCode::SEE_OTHER, target),
+        (_, _) => None,
     };
+    let to_target = || EndpointReply::redirect(StatusCode::SEE_OTHER, target);
+    let reply = ticket.unwrap_or_else(to_target);
     let secure = site.origin.secure;
     let line = cookie::set(&site.cookies.sign_in, id.as_str(), "/", secure);
     reply.with_cookie(line).with_person(principal)

@@ -121,13 +121,13 @@ pub fn lead_to_site(
 }
 
 /// On the site: the person is signed in. If they may reach the target, the browser gets a ticket
-/// for it.
+/// for it. `None`: the app has an idle time of its own, and the sign-in is older than that.
 pub(super) async fn give(
     call: EndpointCall<'_, '_>,
     sign_in: &Arc<SignIn>,
     (vhost, target): (VirtualHost, &str),
     bind: BindHash,
-) -> EndpointReply {
+) -> Option<EndpointReply> {
     let gateway = call.gateway;
     let principal = sign_in.principal().clone();
     let permit = match authorize_at(call, &vhost, target, &principal).await {
@@ -136,9 +136,8 @@ pub(super) async fn give(
             return sign_in_again(call, &refusal, (vhost, target), &bind).with_person(principal);
         }
         Err(refusal) => {
-            return refuse_at(call, refusal, vhost, target)
-                .await
-                .with_person(principal);
+            let refused = refuse_at(call, refusal, vhost, target).await;
+            return Some(refused.with_person(principal));
         }
     };
     let app = permit.app().clone();
@@ -148,6 +147,8 @@ pub(super) async fn give(
     let renews = target == RENEWED && !app.spec.paths.is_empty();
     let reply = if permit.principal().is_none() && !renews {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
+    } else if !gateway.callers.may_begin_session(sign_in, &app) {
+        return None;
     } else {
         gateway
             .sessions
@@ -158,6 +159,7 @@ pub(super) async fn give(
             app: app.id().clone(),
             bind,
             sign_in: sign_in.clone(),
+            own_idle: app.spec.session.idle,
             target: target.to_owned(),
             issued_at: now,
         };
@@ -169,10 +171,10 @@ pub(super) async fn give(
             Err(_) => EndpointReply::refuse(Reason::Unverifiable),
         }
     };
-    EndpointReply {
+    Some(EndpointReply {
         app: Some(app),
         ..reply.with_person(principal)
-    }
+    })
 }
 
 /// On the site: the sign-in of the browser does not meet what the app requires.
@@ -300,6 +302,7 @@ pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
         call.request,
         &ticket.sign_in,
         &ticket.app,
+        ticket.own_idle,
         "/",
     )
     .await;

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{body_rate::TooSlow, pooled::PooledConnection, upload::UploadState};
+use super::{
+    body_rate::TooSlow, pooled::PooledConnection, script_insertion::ScriptInsertion,
+    upload::UploadState,
+};
 use crate::session::usage::Usage;
 
 /// So many bytes of a response count as use of the session even without a gap: the client may be
@@ -36,7 +39,11 @@ pub struct Download {
     error: Option<DownloadError>,
     /// The last frame was seen. `is_end_stream` alone does not tell for chunked bodies.
     ended: bool,
+    /// Adds a script to a page; `None` for nearly all responses.
+    insertion: Option<Box<ScriptInsertion>>,
 }
+
+type DownloadFrame = Option<Result<Frame<Bytes>, DownloadError>>;
 
 /// A response broke off.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +82,13 @@ impl Download {
             deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
             error: None,
             ended: false,
+            insertion: None,
         }
+    }
+
+    /// Has this tag inserted into the page that the body is.
+    pub(super) fn insert(&mut self, tag: &'static str) {
+        self.insertion = Some(Box::new(ScriptInsertion::new(tag)));
     }
 
     /// Bytes received so far.
@@ -109,55 +122,111 @@ impl Download {
             usage.touch();
         }
     }
+
+    /// The next frame of the app.
+    fn poll_app(&mut self, cx: &mut Context<'_>) -> Poll<DownloadFrame> {
+        if let Some(error) = self.error.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        // `None` only after the drop.
+        let Some(pooled) = &mut self.pooled else {
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(frame) = pooled.poll_frame(cx, &mut self.inner) else {
+            return self.poll_gap(cx).map(|error| Some(Err(error)));
+        };
+        let after_gap = self.silent_since.take().is_some();
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.count(data.len(), after_gap);
+                }
+                self.ended |= frame.is_trailers();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                // The bytes before the error must reach the client first. They are written while
+                // nothing is ready here.
+                self.error = Some(DownloadError::App(error));
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            None => {
+                self.ended = true;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    /// The next frame of a page that gets a script. Held bytes come before trailers, errors and the
+    /// end.
+    fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<DownloadFrame> {
+        loop {
+            if let Some(insertion) = &mut self.insertion
+                && let Some(trailers) = insertion.trailers.take()
+            {
+                return Poll::Ready(Some(Ok(trailers)));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            let frame = ready!(self.poll_app(cx));
+            let Some(insertion) = &mut self.insertion else {
+                return Poll::Ready(frame);
+            };
+            let held = match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => match insertion.feed(data) {
+                        Some(page) => Some(page),
+                        None => continue,
+                    },
+                    Err(trailers) => {
+                        let held = insertion.finish();
+                        insertion.trailers = Some(trailers);
+                        held
+                    }
+                },
+                Some(Err(error)) => {
+                    let held = insertion.finish();
+                    if held.is_none() {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    self.error = Some(error);
+                    held
+                }
+                None => {
+                    let held = insertion.finish();
+                    return Poll::Ready(held.map(|held| Ok(Frame::data(held))));
+                }
+            };
+            if let Some(held) = held {
+                return Poll::Ready(Some(Ok(Frame::data(held))));
+            }
+        }
+    }
 }
 
 impl Body for Download {
     type Data = Bytes;
     type Error = DownloadError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, DownloadError>>> {
-        let this = &mut *self;
-        if let Some(error) = this.error.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        // `None` only after the drop.
-        let Some(pooled) = &mut this.pooled else {
-            return Poll::Ready(None);
-        };
-        let Poll::Ready(frame) = pooled.poll_frame(cx, &mut this.inner) else {
-            return this.poll_gap(cx).map(|error| Some(Err(error)));
-        };
-        let after_gap = this.silent_since.take().is_some();
-        match frame {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    this.count(data.len(), after_gap);
-                }
-                this.ended |= frame.is_trailers();
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Some(Err(error)) => {
-                // The bytes before the error must reach the client first. They are written while
-                // nothing is ready here.
-                this.error = Some(DownloadError::App(error));
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
-            None => {
-                this.ended = true;
-                Poll::Ready(None)
-            }
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<DownloadFrame> {
+        if self.insertion.is_some() {
+            self.poll_page(cx)
+        } else {
+            self.poll_app(cx)
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        let is_passed_on = |insertion: &ScriptInsertion| insertion.is_empty();
+        self.inner.is_end_stream() && self.insertion.as_deref().is_none_or(is_passed_on)
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.insertion.is_some() {
+            return SizeHint::default();
+        }
         self.inner.size_hint()
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use http::{HeaderValue, uri::PathAndQuery};
+use http::{HeaderValue, Method, uri::PathAndQuery};
 
 use super::{
     cached_headers::{CachedHeaders, HeaderFacts},
@@ -20,6 +20,7 @@ use crate::{
     incoming::IncomingRequest,
     model::{
         app::UpstreamScheme,
+        arrival::RequestClass,
         concurrency_limit::Holder,
         site::{Site, WebOrigin},
     },
@@ -70,6 +71,16 @@ impl Outgoing<'_, '_> {
             client: self.request.client.address,
             assertions: self.assertions,
         }
+    }
+
+    /// Whether a page in answer gets the script of `apps.session_notice`. Only pages that a user
+    /// with a session opens in a tab.
+    pub(super) fn gets_notice(&self) -> bool {
+        let arrival = &self.request.arrival;
+        self.permit.app().spec.session.has_notice
+            && self.usage.is_some()
+            && arrival.class == RequestClass::Navigation
+            && arrival.method == Method::GET
     }
 
     /// The origin that the browser sees.

@@ -41,6 +41,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
     // The rule of a path was chosen by the request line, and a preflight is one by its method: no
     // field may replace them.
     let depends_on_target = outgoing.permit.depends_on_target();
+    let gets_notice = outgoing.gets_notice();
     let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match action(name.as_str()) {
@@ -62,6 +63,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
             }
             HeaderAction::Forward if depends_on_target && overrides_target(name.as_str()) => {}
             HeaderAction::Forward if is_set_by(&app.spec, name.as_str()) => {}
+            HeaderAction::Forward if gets_notice && *name == header::ACCEPT_ENCODING => {}
             HeaderAction::Forward => {
                 if !nominated.contains(name) {
                     let rewritten = renamed
@@ -71,6 +73,11 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
                 }
             }
         }
+    }
+    if gets_notice {
+        // A compressed page would have to be decompressed first.
+        let identity = HeaderValue::from_static("identity");
+        out.insert(header::ACCEPT_ENCODING, identity);
     }
     if outgoing.request.arrival.grpc.is_some() && app.spec.protocol == Protocol::Http2 {
         // The one word about transfer codings that a call needs, and the one that HTTP/2 knows.

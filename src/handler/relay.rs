@@ -23,7 +23,8 @@ use crate::{
     model::{arrival::Provenance, route_activity::RouteActivity},
     respond::body::{ReplyBody, Watch},
     session::{live::Live, usage::Usage},
-    stream_policy::{AppStream, Grant},
+    stream_policy::Grant,
+    streams::StreamPolicy,
 };
 
 impl Handler {
@@ -86,12 +87,14 @@ impl Handler {
         }
         match (forwarded, upgrade) {
             (Forwarded::Answer(response), _) => {
+                let policy = policy.for_response(response.headers());
                 let watch = Watch::new(&self.streams, revocation, policy);
                 let body = |download| ReplyBody::relayed(download, watch);
                 Ok(Reply::Answer(response.map(body)))
             }
             (Forwarded::Switched(switched), Some(client)) => {
                 let activity = app.route_activity.clone();
+                let policy = policy.for_websocket();
                 let tunnel = self.tunnel(switched, client, usage, activity, policy, context);
                 Ok(Reply::Tunnel(tunnel))
             }
@@ -163,7 +166,7 @@ impl Handler {
         client: OnUpgrade,
         usage: Option<Usage>,
         route_activity: Option<RouteActivity>,
-        policy: Rc<AppStream>,
+        policy: Rc<dyn StreamPolicy>,
         context: &Context<'_>,
     ) -> Box<Tunnel> {
         let (mut head, ()) = switched.head.into_parts();
@@ -234,8 +237,9 @@ impl Handler {
         let sessions = &self.gateway.sessions;
         let app = permit.app();
         let path = format!("{}/", app.mount);
+        let idle = app.spec.session.idle;
         let (session, line) =
-            app_session::begin(sessions, request, sign_in, app.id(), &path).await?;
+            app_session::begin(sessions, request, sign_in, app.id(), idle, &path).await?;
         Some((Live::App(session), line))
     }
 }

@@ -43,7 +43,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
     let (session, keys) = resolve_session::session(&file.section("session"), folder);
     let service_tokens = resolve_service_tokens::service_tokens(file, &session, folder);
     let log = resolve_process::log(&file.section("log"));
-    let apps = resolve_apps::apps(file, folder, response_head);
+    let apps = resolve_apps::apps(file, folder, response_head, session.idle);
     if let Some(site) = &site {
         resolve_hosts::check_apps(file, site, &apps);
     }

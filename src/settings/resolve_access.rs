@@ -147,7 +147,8 @@ mod tests {
     fn read(keys: &str) -> Result<Vec<String>, String> {
         let text = format!("[[apps]]\nid = \"a\"\nupstream = \"http://a.test\"\n{keys}\n");
         let read = ConfigFile::read(&text, std::iter::empty(), |file| {
-            apps(file, Path::new("."), Duration::from_secs(1)).pop()
+            let second = Duration::from_secs(1);
+            apps(file, Path::new("."), second, second).pop()
         });
         let app = read.map_err(|errors| errors.to_string())?;
         let own = format!("{}", app.access);

@@ -6,8 +6,9 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use super::{
     file::ConfigFile,
     resolve_access::{access, path_rules},
-    resolve_app_headers, resolve_assertion_keys, resolve_authentication, resolve_bearer,
-    resolve_frames,
+    resolve_app_headers,
+    resolve_app_session::session_policy,
+    resolve_assertion_keys, resolve_authentication, resolve_bearer, resolve_frames,
     resolve_upstream_tls::upstream_tls,
     section::ConfigSection,
     values::{isolation, upstream},
@@ -25,8 +26,13 @@ use crate::{
 /// Longest icon, in bytes: a few characters, not a picture.
 const MAX_ICON: usize = 32;
 
-/// All apps; ids must differ.
-pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
+/// All apps; ids must differ. `timeout` and `idle` are for apps and sessions without their own.
+pub fn apps(
+    file: &ConfigFile<'_>,
+    folder: &Path,
+    timeout: Duration,
+    idle: Duration,
+) -> Vec<AppSpec> {
     let mut specs = Vec::new();
     let mut ids = BTreeSet::new();
     file.each_app(|section| {
@@ -46,7 +52,7 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         let headers = resolve_app_headers::headers(&section);
         let basic_auth = resolve_app_headers::basic_auth(&section, folder);
         let pass_access_token = resolve_app_headers::pass_access_token(file, &section);
-        let spec = app(&section, id, folder, timeout);
+        let spec = app(&section, id, folder, timeout, idle);
         let authentication = resolve_authentication::authentication(file, &section, spec.as_ref());
         specs.extend(spec.map(|spec| AppSpec {
             assertion,
@@ -67,11 +73,13 @@ fn app(
     id: Option<AppId>,
     folder: &Path,
     timeout: Duration,
+    idle: Duration,
 ) -> Option<AppSpec> {
     let upstream = section.required("upstream", upstream);
     let access = access(section);
     let paths = path_rules(section);
     let isolation = isolation(section);
+    let session = session_policy(section, isolation, idle);
     let published_ports = published_ports(section, id.as_ref(), access.as_ref(), upstream.as_ref());
     let icon = section.text("icon");
     if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {
@@ -113,6 +121,7 @@ fn app(
         timeout: own_timeout.unwrap_or(timeout),
         max_body: section.size("max_body"),
         tls,
+        session,
         paths: paths?,
         ..AppSpec::new(id?, upstream?, access?, timeout)
     };

@@ -73,6 +73,7 @@ mod sign_in {
     mod saved_forms;
     mod saved_forms_unsent;
     mod service_tokens;
+    mod session_notice;
     mod step_up;
     mod tickets;
     mod trusted_issuers;
@@ -81,10 +82,12 @@ mod sign_in {
 
 /// How long a session lives, where it is stored, and what ends it.
 mod sessions {
+    mod app_idle;
     pub(super) mod back_channel_logout;
     mod clock_jumps;
     mod cookies;
     mod handoff_file;
+    mod keep_alive;
     mod lifetimes;
     mod recheck;
     mod sign_out;

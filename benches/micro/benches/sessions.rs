@@ -94,6 +94,6 @@ fn begin_at_capacity(bencher: Bencher) {
     let app = snapshot.find("app-3").expect("an app");
     bencher.bench(|| {
         let (_, sign_in) = sessions.store.begin(person.clone(), ProviderTokens::default()).expect("random bytes");
-        black_box(sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site))
+        black_box(sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site, None))
     });
 }

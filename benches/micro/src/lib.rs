@@ -84,7 +84,7 @@ pub fn sign_in_of(
 ) -> (Arc<SignIn>, String, String) {
     let (id, sign_in) = sessions.store.begin(person, ProviderTokens::default()).expect("random bytes");
     let app = snapshot.find(app).expect("an app");
-    let (session, _) = sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site).expect("random bytes");
+    let (session, _) = sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site, None).expect("random bytes");
     (sign_in, id.as_str().to_owned(), session.as_str().to_owned())
 }
 

@@ -6,6 +6,7 @@
 //! (`keys`).
 
 pub mod access_token;
+mod app_session_id;
 mod app_sessions;
 pub mod browser_binding;
 mod by_subject;

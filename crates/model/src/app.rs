@@ -22,6 +22,7 @@ use super::{
     header_template::AppHeader,
     path_rule::{PathRules, RuleIndex},
     route_activity::RouteActivity,
+    session_policy::SessionPolicy,
     stray_requests::StrayRequests,
     trailing_slash::TrailingSlash,
     upstream_health::UpstreamHealth,
@@ -192,6 +193,8 @@ pub struct AppSpec {
     pub max_body: Option<u64>,
     /// TLS requirements of its https upstreams.
     pub tls: UpstreamTls,
+    /// What it asks of the sessions of its users.
+    pub session: SessionPolicy,
     /// Whether it is available.
     pub state: AppState,
     /// The reason for the state, for callers who have access.
@@ -228,6 +231,7 @@ impl AppSpec {
             timeout,
             max_body: None,
             tls: UpstreamTls::default(),
+            session: SessionPolicy::default(),
             state: AppState::Running,
             message: None,
         }

@@ -30,6 +30,7 @@ pub mod policy_changes;
 pub mod principal;
 pub mod route_activity;
 pub mod secret;
+pub mod session_policy;
 pub mod site;
 pub mod stray_requests;
 pub mod text;

@@ -50,7 +50,7 @@ fn main() {
     let with_sign_ins = resident();
     for sign_in in &sign_ins {
         for app in &apps {
-            sessions.store.mint(sign_in, app, &VirtualHost::Site).expect("random bytes");
+            sessions.store.mint(sign_in, app, &VirtualHost::Site, None).expect("random bytes");
         }
     }
     sessions.store.count();
@@ -117,7 +117,7 @@ fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
         let (id, sign_in) =
             sessions.store.begin(person, ProviderTokens::default()).expect("random bytes");
         let app = apps[number % PER_SIGN_IN].clone();
-        let (session, _) = sessions.store.mint(&sign_in, &app, &VirtualHost::Site).expect("random bytes");
+        let (session, _) = sessions.store.mint(&sign_in, &app, &VirtualHost::Site, None).expect("random bytes");
         (id.as_str().to_owned(), session.as_str().to_owned(), app)
     };
     (0..LIVE).map(begin).collect()

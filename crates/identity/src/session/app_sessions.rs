@@ -114,10 +114,8 @@ mod tests {
             vhost::VirtualHost,
         },
         session::{
-            SessionSettings,
-            cookie::NewId,
-            provider_tokens::ProviderTokens,
-            record::{AppSessionId, SignIn},
+            SessionSettings, app_session_id::AppSessionId, cookie::NewId,
+            provider_tokens::ProviderTokens, record::SignIn,
         },
     };
 
@@ -127,6 +125,7 @@ mod tests {
             app: AppId::new("hello").expect("an id"),
             vhost: VirtualHost::Site,
             started_at: 0,
+            own_idle: None,
         }
     }
 

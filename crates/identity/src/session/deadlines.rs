@@ -47,6 +47,11 @@ impl Deadlines {
         }
     }
 
+    /// It expires after this long without use.
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_millis(self.idle)
+    }
+
     /// The deadline that never moves.
     pub(crate) fn absolute_deadline(&self) -> u64 {
         self.absolute_deadline

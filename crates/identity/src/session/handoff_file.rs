@@ -9,9 +9,10 @@ use std::{collections::HashMap, fs, io, path::Path, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    app_session_id::AppSessionId,
     cookie::RecordKey,
     keys::{KeyRing, Purpose},
-    record::{AppSession, AppSessionId},
+    record::AppSession,
     remaining::Remaining,
     store::SessionStore,
     stored::{StoredAppSession, StoredSignIn},
@@ -140,6 +141,7 @@ fn restore_sign_in(store: &SessionStore, record: HandoffSignIn, passed: u64) -> 
                 app,
                 vhost,
                 started_at: sign_in.started_at(),
+                own_idle: session.own_idle(),
             };
             store.restore_app_session(id, &sign_in, remaining);
         }

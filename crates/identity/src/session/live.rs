@@ -23,6 +23,15 @@ impl Live {
         }
     }
 
+    /// Milliseconds until it expires without further use.
+    pub fn time_left(&self, now: Moment) -> u64 {
+        let of_sign_in = self.sign_in().remaining(now).shortest();
+        match self {
+            Live::App(session) => session.remaining(now).shortest().min(of_sign_in),
+            Live::SignIn(_) => of_sign_in,
+        }
+    }
+
     /// Whether it is still neither revoked nor expired.
     pub fn is_live(&self, now: Moment) -> bool {
         match self {

@@ -16,7 +16,8 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    access_token::KeptAccessToken, console_token::TokenFingerprint, cookie::RecordKey,
+    access_token::KeptAccessToken, app_session_id::AppSessionId, console_token::TokenFingerprint,
+    cookie::RecordKey,
     deadlines::Deadlines, identity_check::IdentityCheck, provider_tokens::ProviderTokens,
     remaining::Remaining, settings::SessionSettings,
 };
@@ -360,30 +361,25 @@ pub struct AppSession {
     sign_in: Arc<SignIn>,
     deadlines: Deadlines,
     revoked: AtomicBool,
+    /// The idle time of its deadlines is that of its app, not `session.idle`.
+    has_own_idle: bool,
     /// The second of the clock in which it was last used.
     used_in_second: AtomicU32,
     /// Wall clock, in seconds.
     started_at: i64,
 }
 
-/// The identity of an app session.
-pub(crate) struct AppSessionId {
-    pub(crate) key: RecordKey,
-    pub(crate) app: AppId,
-    pub(crate) vhost: VirtualHost,
-    /// When it started, by the wall clock in seconds.
-    pub(crate) started_at: i64,
-}
-
 impl AppSession {
-    /// A session that starts now and ends no later than its sign-in.
+    /// A session that starts now and ends no later than its sign-in. `idle` is that of all
+    /// sessions.
     pub(crate) fn new(
         id: AppSessionId,
         sign_in: Arc<SignIn>,
         now: Moment,
         idle: Duration,
     ) -> AppSession {
-        let deadlines = Deadlines::new(now, idle, sign_in.deadlines.absolute_deadline());
+        let absolute_deadline = sign_in.deadlines.absolute_deadline();
+        let deadlines = Deadlines::new(now, id.idle(idle), absolute_deadline);
         AppSession::with_deadlines(id, sign_in, deadlines)
     }
 
@@ -395,13 +391,15 @@ impl AppSession {
         idle: Duration,
         remaining: Remaining,
     ) -> AppSession {
-        AppSession::with_deadlines(id, sign_in, Deadlines::restore(now, idle, remaining))
+        let deadlines = Deadlines::restore(now, id.idle(idle), remaining);
+        AppSession::with_deadlines(id, sign_in, deadlines)
     }
 
     fn with_deadlines(id: AppSessionId, sign_in: Arc<SignIn>, deadlines: Deadlines) -> AppSession {
         AppSession {
             key: id.key,
             app: id.app,
+            has_own_idle: id.own_idle.is_some(),
             other_vhost: (id.vhost != VirtualHost::Site).then(|| Box::new(id.vhost)),
             sign_in,
             deadlines,
@@ -446,8 +444,13 @@ impl AppSession {
         &self.deadlines
     }
 
+    /// The idle time of its app; `None`: that of all sessions.
+    pub(crate) fn own_idle(&self) -> Option<Duration> {
+        self.has_own_idle.then(|| self.deadlines.idle())
+    }
+
     /// The time until it expires.
-    pub(crate) fn remaining(&self, now: Moment) -> Remaining {
+    pub fn remaining(&self, now: Moment) -> Remaining {
         self.deadlines.remaining(now)
     }
 

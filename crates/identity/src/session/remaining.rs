@@ -13,6 +13,11 @@ pub struct Remaining {
 }
 
 impl Remaining {
+    /// Without use, whichever comes first.
+    pub fn shortest(self) -> u64 {
+        self.idle.min(self.absolute)
+    }
+
     /// After so many more milliseconds; `None` when it has expired by then.
     pub fn after(self, passed: u64) -> Option<Remaining> {
         let remaining = Remaining {

@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    app_session_id::AppSessionId,
     app_sessions::AppSessions,
     by_subject::BySubject,
     cookie::{NewId, NoRandomness, RecordKey},
@@ -14,7 +15,7 @@ use super::{
     metrics::SessionMetrics,
     provider_tokens::ProviderTokens,
     recently_expired::RecentlyExpired,
-    record::{AppSession, AppSessionId, RestoredSignIn, SignIn},
+    record::{AppSession, RestoredSignIn, SignIn},
     remaining::Remaining,
     revocation_log::RevocationLog,
     settings::SessionSettings,
@@ -224,13 +225,14 @@ impl SessionStore {
         sign_in
     }
 
-    /// Makes the session of one app at one origin; the oldest of the sign-in may be removed for it.
-    /// `None` when the system has no random bytes.
+    /// Makes the session of one app at one origin, which may have an idle time of its own; the
+    /// oldest of the sign-in may be removed for it. `None` when the system has no random bytes.
     pub fn mint(
         &self,
         sign_in: &Arc<SignIn>,
         app: &AppId,
         vhost: &VirtualHost,
+        own_idle: Option<Duration>,
     ) -> Option<(NewId, Arc<AppSession>)> {
         let new_id = NewId::random().ok()?;
         let id = AppSessionId {
@@ -238,6 +240,7 @@ impl SessionStore {
             app: app.clone(),
             vhost: *vhost,
             started_at: self.clock.wall_seconds(),
+            own_idle,
         };
         let now = self.clock.now();
         let session = AppSession::new(id, sign_in.clone(), now, self.settings.idle);
@@ -488,5 +491,6 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     }
 }
 
+mod recent_sign_in;
 #[cfg(test)]
 mod tests;

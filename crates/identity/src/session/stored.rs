@@ -1,7 +1,7 @@
 //! Records in their serialized form, for Redis and for the handoff file. They hold tokens, so the
 //! writer seals them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use crate::model::{
     access::{GroupName, clause::ClaimPointer},
     app::AppId,
     authentication::AuthenticationEvent,
+    clock::millis,
     known_claims::{KnownClaim, KnownClaims},
     principal::{PersonClaims, Principal},
     secret::Secret,
@@ -73,6 +74,9 @@ pub(crate) struct StoredAppSession {
     app: String,
     #[serde(rename = "place")]
     vhost: StoredVirtualHost,
+    /// The idle time of its app, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_idle: Option<u64>,
 }
 
 /// One of our origins.
@@ -209,12 +213,18 @@ impl StoredAppSession {
             key: session.key().0,
             app: session.app().to_string(),
             vhost: StoredVirtualHost::from_vhost(session.vhost()),
+            own_idle: session.own_idle().map(millis),
         }
     }
 
     /// The key of its record.
     pub(crate) fn key(&self) -> RecordKey {
         RecordKey(self.key)
+    }
+
+    /// The idle time of its app; `None`: that of all sessions.
+    pub(crate) fn own_idle(&self) -> Option<Duration> {
+        self.own_idle.map(Duration::from_millis)
     }
 
     /// The app and the origin; `None` when the names are not valid.
@@ -296,6 +306,20 @@ mod tests {
         let (person, _) = record.into_parts();
         let wanted = AuthenticationEvent::new(Some(17), Some("gold"));
         assert_eq!(person.authentication, wanted);
+    }
+
+    #[test]
+    fn a_session_keeps_the_idle_time_of_its_app_and_an_older_record_has_none() {
+        let record = json!({"key": vec![0; 32], "app": "a", "place": "Site"});
+        let read =
+            |record| -> StoredAppSession { serde_json::from_value(record).expect("readable") };
+        let mut stored = read(record.clone());
+        assert_eq!(stored.own_idle(), None);
+        let text = serde_json::to_value(&stored).expect("JSON");
+        assert_eq!(text, record, "older versions read it too");
+        stored.own_idle = Some(600_000);
+        let text = serde_json::to_value(&stored).expect("JSON");
+        assert_eq!(read(text).own_idle(), Some(Duration::from_secs(600)));
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Ticket {
     pub bind: BindHash,
     /// The person's sign-in.
     pub sign_in: Arc<SignIn>,
+    /// The idle time of the app, for its session.
+    pub own_idle: Option<Duration>,
     /// The path and query at the origin that the browser requested.
     pub target: String,
     /// When it was issued.
@@ -181,6 +183,7 @@ mod tests {
             app: AppId::new("web").expect("an id"),
             bind: BindHash::from_cookie(b"mine"),
             sign_in: Arc::new(sign_in),
+            own_idle: None,
             target: "/".into(),
             issued_at: NOW,
         }

@@ -1,6 +1,6 @@
 //! Issues tickets and redeems them, on any replica.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::{
     app::AppId,
-    clock::{Clock, Moment},
+    clock::{Clock, Moment, millis},
     vhost::VirtualHost,
 };
 
@@ -35,6 +35,9 @@ struct StoredTicket {
     app: String,
     bind: String,
     sign_in: [u8; 32],
+    /// In milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_idle: Option<u64>,
     target: String,
 }
 
@@ -65,6 +68,7 @@ impl Tickets {
                 app: ticket.app.to_string(),
                 bind: ticket.bind.as_str().to_owned(),
                 sign_in: ticket.sign_in.key().0,
+                own_idle: ticket.own_idle.map(millis),
                 target: ticket.target.clone(),
             };
             if redis.single_use.put_ticket(id.key(), &stored).await.is_ok() {
@@ -114,6 +118,7 @@ impl Tickets {
             app,
             bind,
             sign_in,
+            own_idle: stored.own_idle.map(Duration::from_millis),
             target: stored.target,
             issued_at: now,
         }))

@@ -11,8 +11,9 @@ use crate::{
     },
     ops::redis::StoreError,
     session::{
+        app_session_id::AppSessionId,
         cookie::RecordKey,
-        record::{AppSessionId, RestoredSignIn, SignIn, SignInUpdate},
+        record::{RestoredSignIn, SignIn, SignInUpdate},
         redis::{Redis, names::RecordKind, records::ReplicatedSignIn},
         remaining::Remaining,
         store::SessionStore,
@@ -150,6 +151,7 @@ impl SessionLoader {
             app,
             vhost,
             started_at: record.started_at,
+            own_idle: record.app.own_idle(),
         };
         self.store.restore_app_session(id, &sign_in, remaining);
         if let Some(session) = self.store.app_session_by_key(&key) {

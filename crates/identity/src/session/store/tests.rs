@@ -75,7 +75,7 @@ fn grp() -> AppId {
 
 /// An app session for `grp` on the site.
 fn mint(sessions: &SessionStore, owner: &Arc<SignIn>) -> NewId {
-    let minted = sessions.mint(owner, &grp(), &VirtualHost::Site);
+    let minted = sessions.mint(owner, &grp(), &VirtualHost::Site, None);
     minted.expect("a session").0
 }
 
@@ -171,7 +171,9 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
     let now = clock.now();
     let (_, alice) = sign_in(&sessions, "alice");
     let host = VirtualHost::Port(2000);
-    let (id, _) = sessions.mint(&alice, &grp(), &host).expect("a session");
+    let (id, _) = sessions
+        .mint(&alice, &grp(), &host, None)
+        .expect("a session");
     let cookies = || [id.as_str().as_bytes()].into_iter();
     assert!(
         sessions
@@ -195,7 +197,7 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
     let (_, mallory) = sign_in(&sessions, "mallory");
     let id = mint(&sessions, &alice);
     let planted: Vec<_> = (0..30)
-        .filter_map(|_| sessions.mint(&mallory, &grp(), &VirtualHost::Site))
+        .filter_map(|_| sessions.mint(&mallory, &grp(), &VirtualHost::Site, None))
         .map(|(id, _)| id)
         .collect();
     let mut cookies: Vec<&str> = planted.iter().map(NewId::as_str).collect();
@@ -215,7 +217,7 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
 async fn a_sweep_forgets_what_is_over_and_nothing_else() {
     let (sessions, clock, manual_clock) = store();
     let (old, owner) = sign_in(&sessions, "alice");
-    let _ = sessions.mint(&owner, &grp(), &VirtualHost::Site);
+    let _ = sessions.mint(&owner, &grp(), &VirtualHost::Site, None);
     manual_clock.advance(31 * MINUTE);
     let (fresh, _) = sign_in(&sessions, "bob");
     sessions.sweep().await;
@@ -268,13 +270,15 @@ fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let first = mint(&sessions, &owner);
     for _ in 0..1000 {
         assert!(
-            sessions.mint(&owner, &grp(), &VirtualHost::Site).is_some(),
+            sessions
+                .mint(&owner, &grp(), &VirtualHost::Site, None)
+                .is_some(),
             "and is not locked out for it"
         );
     }
     let other = AppId::new("grp2").expect("an id");
     for n in 0..1000 {
-        let _ = sessions.mint(&owner, &other, &VirtualHost::Port(n));
+        let _ = sessions.mint(&owner, &other, &VirtualHost::Port(n), None);
     }
     let last = mint(&sessions, &owner);
     assert_eq!(sessions.count(), 1 + 256);
@@ -282,4 +286,39 @@ fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let found = |id: &NewId| find_at_grp(&sessions, id, &owner_id, now);
     assert!(matches!(found(&first), Some(Live::SignIn(_))));
     assert!(matches!(found(&last), Some(Live::App(_))));
+}
+
+#[test]
+fn a_session_with_an_idle_time_of_its_own_expires_earlier_than_its_sign_in() {
+    let (sessions, clock, manual_clock) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let mint = |idle: Duration| {
+        let minted = sessions.mint(&owner, &grp(), &VirtualHost::Site, Some(idle));
+        minted.expect("a session").1
+    };
+    let (short, long) = (mint(5 * MINUTE), mint(60 * MINUTE));
+    assert_eq!(short.own_idle(), Some(5 * MINUTE));
+    for _ in 0..3 {
+        manual_clock.advance(4 * MINUTE);
+        sessions.touch(&Live::App(short.clone()), clock.now());
+    }
+    assert!(short.is_live(clock.now()), "it was used");
+    manual_clock.advance(5 * MINUTE);
+    assert!(!short.is_live(clock.now()) && owner.is_live(clock.now()));
+    manual_clock.advance(13 * MINUTE);
+    assert!(!long.is_live(clock.now()), "30 min are the most");
+}
+
+#[test]
+fn a_sign_in_is_recent_by_its_age_and_not_by_its_use() {
+    let (sessions, clock, manual_clock) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let is_recent = || sessions.is_recent(&owner, 10 * MINUTE);
+    assert!(is_recent());
+    manual_clock.advance(10 * MINUTE);
+    sessions.touch(&Live::SignIn(owner.clone()), clock.now());
+    assert!(is_recent());
+    manual_clock.advance(Duration::from_secs(6));
+    sessions.touch(&Live::SignIn(owner.clone()), clock.now());
+    assert!(!is_recent());
 }
