@@ -104,13 +104,6 @@ fn check(table: ConfigSection<'_>) -> Option<HealthCheck> {
     if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
         table.wrong("interval", "must be between 100ms and 1h", None);
     }
-    let timeout = match table.has("timeout") {
-        true => table.positive("timeout", DEFAULT_TIMEOUT),
-        false => DEFAULT_TIMEOUT.min(interval),
-    };
-    if timeout > interval {
-        table.wrong("timeout", "must not be longer than interval", None);
-    }
     let failures = table.number("failures").unwrap_or(DEFAULT_FAILURES);
     if !(1..=100).contains(&failures) {
         table.wrong("failures", "must be between 1 and 100", None);
@@ -118,7 +111,7 @@ fn check(table: ConfigSection<'_>) -> Option<HealthCheck> {
     Some(HealthCheck {
         path: table.required("path", path)?,
         interval,
-        timeout,
+        timeout: table.positive("timeout", DEFAULT_TIMEOUT),
         failures: u32::try_from(failures).unwrap_or(u32::MAX),
     })
 }

@@ -96,7 +96,9 @@ mod forwarding {
     mod forged_headers;
     mod forwarded_for;
     mod headers;
+    mod health_checks;
     mod proxy_protocol;
+    mod several_upstreams;
     mod tls;
     mod unix;
     pub(super) mod upstreams;
@@ -158,6 +160,7 @@ mod configuration {
     mod installations;
     mod reload;
     mod served_viewers;
+    mod several_upstreams;
     mod upstreams;
     mod viewers;
 }

@@ -365,7 +365,7 @@ pub const HEALTH_KEYS: &[Key] = &[
         Kind::Duration,
         "\"2s\"",
         "\"2s\"",
-        "Deadline of one check, from the connection to the response head. Not longer than interval.",
+        "Deadline of one check, from the connection to the response head.",
     ),
     key(
         "apps.health",
