@@ -29,8 +29,8 @@ pub fn header(client: SocketAddr) -> Vec<u8> {
     header
 }
 
-/// The header of a connection that is not for a client, such as a health check (section 2.2, command
-/// LOCAL).
+/// The header of a connection that is not for a client, such as a health check (section 2.2,
+/// command LOCAL).
 pub fn local_header() -> Vec<u8> {
     let mut header = SIGNATURE.to_vec();
     header.extend([0x20, 0, 0, 0]);

@@ -1,8 +1,8 @@
 //! The upstreams of an app that has several of them, or a health check, and the choice among them.
 //!
 //! A choice reads a few atomics of each upstream and takes no lock. An upstream to which no
-//! connection could be opened is avoided for a while. Otherwise it would get most requests, since it
-//! has none in progress.
+//! connection could be opened is avoided for a while. Otherwise it would get most requests, since
+//! it has none in progress.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},

@@ -1,7 +1,7 @@
 //! The metrics registry of a process. Each room owns a struct of its metrics and registers it here.
 //!
-//! Labels are enums or status codes, never a person, and an app only with [`AppLabels::On`]: a label
-//! value costs memory for as long as the process runs.
+//! Labels are enums or status codes, never a person, and an app only with [`AppLabels::On`]: a
+//! label value costs memory for as long as the process runs.
 
 use std::{
     fmt,

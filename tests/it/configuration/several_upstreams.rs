@@ -163,6 +163,7 @@ fn the_documented_table_is_valid() {
     let table = tables.find(|table| table.contains("health ="));
     let table = table.expect("a table with a health check");
     let settings = settings::parse(table, Path::new("."), std::iter::empty());
-    let app = &settings.unwrap_or_else(|wrong| panic!("{wrong}")).apps[0];
+    let settings = settings.unwrap_or_else(|wrong| panic!("{wrong}"));
+    let app = &settings.apps[0];
     assert!(app.sticky && app.health.is_some() && app.further_upstreams.len() == 1);
 }

@@ -108,7 +108,10 @@ async fn a_single_upstream_is_checked_and_served_all_the_same() {
     until_health(&world, "many", 0, "failing").await;
     assert_eq!(answer(&world).await.status(), 500);
     let metrics = world.admin("/metrics", "").await.text();
-    assert!(!metrics.contains("\"many\""), "no app in a label unless wanted");
+    assert!(
+        !metrics.contains("\"many\""),
+        "no app in a label unless wanted"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
