@@ -168,8 +168,7 @@ impl Forwarder {
         let mut sent = match pooled.response(response, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
-                let again =
-                    self.send_again(outgoing, &mut chosen, failed, &state, deadlines.head);
+                let again = self.send_again(outgoing, &mut chosen, failed, &state, deadlines.head);
                 Box::pin(again).await?
             }
         };
