@@ -278,7 +278,7 @@ impl Entry {
         if fault.origin() == FaultOrigin::Client {
             return;
         }
-        field(line, "upstream", &app.spec.upstream.to_string());
+        field(line, "upstream", &app.spec.upstream_list().to_string());
         match &self.error {
             Some(error) => field(line, "error", error),
             None => field(line, "error", &fault.to_string()),

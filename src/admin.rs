@@ -4,7 +4,7 @@ mod activity;
 mod dependencies;
 mod sessions;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use http::{Method, Request};
 use serde_json::json;
@@ -12,7 +12,13 @@ use serde_json::json;
 use crate::{
     catalog::snapshot::{Problem, Snapshot},
     gateway::Gateway,
-    model::{access::Access, app::App, vhost::VirtualHost},
+    model::{
+        access::Access,
+        app::App,
+        health_check::CheckStatus,
+        upstream_group::{GroupMember, UpstreamGroup},
+        vhost::VirtualHost,
+    },
     ops::admin::{self, AdminServer, Reply},
 };
 
@@ -80,6 +86,9 @@ fn apps(gateway: &Gateway) -> Reply {
             if !app.spec.paths.is_empty() {
                 listed["paths"] = paths(app).into();
             }
+            if let Some(group) = &app.group {
+                listed["upstreams"] = upstreams(group).into();
+            }
             listed
         })
         .collect();
@@ -99,6 +108,31 @@ fn apps(gateway: &Gateway) -> Reply {
         .collect();
     let body = json!({ "apps": list, "problems": problems, "complete": snapshot.is_complete() });
     admin::json(&body)
+}
+
+/// The upstreams of an app that has several, or a health check.
+fn upstreams(group: &UpstreamGroup) -> Vec<serde_json::Value> {
+    let now = Instant::now();
+    let upstream = |member: &GroupMember| {
+        let (health, problem) = match member.check_status() {
+            None => (None, None),
+            Some(CheckStatus::Unknown) => (Some("unknown"), None),
+            Some(CheckStatus::Passing) => (Some("passing"), None),
+            Some(CheckStatus::Failing(failure)) => {
+                let seconds = now.saturating_duration_since(failure.since).as_secs();
+                let problem = format!("fails its health check, for {seconds} s: {}", failure.cause);
+                (Some("failing"), Some(problem))
+            }
+        };
+        let avoided = || "no connection could be opened lately".to_owned();
+        json!({
+            "upstream": member.upstream.to_string(),
+            "in_progress": member.in_progress(),
+            "health": health,
+            "problem": problem.or_else(|| member.is_avoided(now).then(avoided)),
+        })
+    };
+    group.members().iter().map(upstream).collect()
 }
 
 /// Why the last request to the app got no response.

@@ -10,6 +10,7 @@ mod attestation;
 pub mod body;
 pub mod body_rate;
 pub mod cached_headers;
+mod chosen_upstream;
 mod connect;
 mod download;
 pub mod fault;
@@ -58,6 +59,7 @@ use crate::{
 use app_websocket::{Handshake, Switched};
 use body::{Download, Source, Upload, UploadPolicy, UploadProgress, UploadState};
 use body_rate::BodyRate;
+use chosen_upstream::ChosenUpstream;
 use fault::Fault;
 pub use outgoing::Outgoing;
 use pool::Pool;
@@ -106,7 +108,8 @@ impl Forwarder {
     ///
     /// A bodyless GET, HEAD or OPTIONS that was sent on a used connection which died before any
     /// byte of an answer is sent once more, on a new one, and so is any request of which not a byte
-    /// was written. Nothing else is ever sent twice.
+    /// was written. Nothing else is ever sent twice. An upstream that accepts no connection got
+    /// nothing, so one other upstream of the app is tried.
     ///
     /// # Errors
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
@@ -155,10 +158,11 @@ impl Forwarder {
         };
         let holder = outgoing.holder();
         let waiting = self.pool.admit(app, slot, holder)?;
+        let mut chosen = outgoing.choose_upstream();
         if arrival.class == RequestClass::WebSocket {
-            return Box::pin(self.handshake(outgoing, target)).await;
+            return Box::pin(self.handshake(outgoing, target, chosen)).await;
         }
-        let mut pooled = self.connection(outgoing).await?;
+        let mut pooled = self.connection(outgoing, &mut chosen).await?;
         let deadlines = Deadlines::new(outgoing, &self.pool.settings);
         let (upload, state) = if has_body {
             Upload::new(body, self.upload_policy(outgoing, deadlines.is_call))
@@ -170,10 +174,12 @@ impl Forwarder {
         let mut sent = match pooled.response(response, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
-                Box::pin(self.send_again(outgoing, failed, &state, deadlines.head)).await?
+                let again = self.send_again(outgoing, &mut chosen, failed, &state, deadlines.head);
+                Box::pin(again).await?
             }
         };
         drop(waiting);
+        sent.1.in_progress = chosen.into_in_progress();
         state.answered();
         if state.progress() == UploadProgress::Running {
             // The app may go on reading, whether or not its answer is read.
@@ -193,11 +199,11 @@ impl Forwarder {
         &self,
         outgoing: &Outgoing<'_, '_>,
         target: PathAndQuery,
+        chosen: ChosenUpstream,
     ) -> Result<Forwarded, Fault> {
         let request = assemble(outgoing, target, Upload::empty(), &self.spare)?;
-        let app = outgoing.permit.app();
-        let (key, holder) = (outgoing.pool_key(), outgoing.holder());
-        match app_websocket::handshake(&self.pool, app, key, holder, request).await? {
+        let (app, holder) = (outgoing.permit.app(), outgoing.holder());
+        match app_websocket::handshake(&self.pool, app, chosen, holder, request).await? {
             Handshake::Switched(switched) => Ok(Forwarded::Switched(switched)),
             Handshake::Declined(response, pooled) => {
                 let usage = outgoing.usage.clone();
@@ -209,18 +215,22 @@ impl Forwarder {
 
     /// A kept connection, else a new one. A request that must not be sent twice gets no kept
     /// connection of an app that closes them without notice.
-    async fn connection(&self, outgoing: &Outgoing<'_, '_>) -> Result<PooledConnection, Fault> {
-        let app = outgoing.permit.app();
-        let (key, holder) = (outgoing.pool_key(), outgoing.holder());
+    async fn connection(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        chosen: &mut ChosenUpstream,
+    ) -> Result<PooledConnection, Fault> {
+        let (app, holder) = (outgoing.permit.app(), outgoing.holder());
         let is_safe = outgoing.request.arrival.is_safe_to_repeat();
         let kept = if is_safe || !self.pool.closes_idle_connections(app) {
-            self.pool.checkout(app, key, outgoing.started, holder)
+            self.pool
+                .checkout(app, chosen.key, outgoing.started, holder)
         } else {
             None
         };
         match kept {
             Some(pooled) => Ok(pooled),
-            None => Box::pin(self.pool.acquire(app, key, holder)).await,
+            None => Box::pin(self.pool.acquire(app, chosen, holder)).await,
         }
     }
 
@@ -241,6 +251,7 @@ impl Forwarder {
     async fn send_again(
         &self,
         outgoing: &Outgoing<'_, '_>,
+        chosen: &mut ChosenUpstream,
         failed: SendError,
         state: &UploadState,
         patience: Duration,
@@ -264,10 +275,7 @@ impl Forwarder {
             } => return Err(fault),
         };
         let app = outgoing.permit.app();
-        let mut pooled = self
-            .pool
-            .acquire(app, outgoing.pool_key(), outgoing.holder())
-            .await?;
+        let mut pooled = self.pool.acquire(app, chosen, outgoing.holder()).await?;
         let response = pin!(pooled.send(request));
         let sent = pooled.response(response, state, patience).await;
         sent.map_err(|failed| failed.fault)

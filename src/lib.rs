@@ -15,7 +15,7 @@
 //! - [`caller`] identifies the caller by session, token or another credential.
 //! - [`integrations`] adds the apps and credentials of other systems.
 //! - [`authorize`] checks the access rule and creates the permit.
-//! - [`forward`] sends a permitted request to its app.
+//! - [`forward`] sends a permitted request to its app; [`health_checks`] find failing upstreams.
 //! - [`endpoints`] answers our own paths; [`return_to`] checks where a browser may go afterwards.
 //! - [`saved_form`] keeps a form over a sign-in; [`body_budget`] bounds what is read for that.
 //! - [`respond`] renders decisions, with the templates of [`pages`].
@@ -61,6 +61,7 @@ pub mod catalog;
 pub mod forward;
 
 pub mod decide;
+pub mod health_checks;
 pub mod integrations;
 
 pub mod body_budget;

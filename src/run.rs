@@ -36,11 +36,13 @@ use crate::{
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
     },
+    health_checks::HealthChecks,
     identity::assertion::AssertionSigner,
     listener::{metrics::ListenerMetrics, socket_activation::ActivatedSockets},
     model::clock::Clock,
     ops::{
         line_sink::LineSink,
+        metrics::AppLabels,
         request_metrics::{DeadlineMetrics, RequestMetrics},
     },
     settings::{ApiService, Settings},
@@ -138,11 +140,13 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
         forward,
         sign_ins: settings.sign_ins,
         anonymous_use_interval: settings.anonymous_use_interval,
+        app_labels: settings.app_labels,
         log,
         metrics: &metrics,
         context: &context,
     }));
     tokio::spawn(sweep_sign_in_rate(gateway.clone()));
+    start_health_checks(&gateway, settings.app_labels, &context);
     let handoff = handoff_file.map(|file| Handoff::start(file, keys, &gateway));
     let metrics = metrics.register_listeners(&context);
     let (admin, per_thread) = sockets.start(threads, &gateway, &metrics, &context)?;
@@ -212,6 +216,7 @@ struct GatewayParts<'c> {
     forward: ForwardSettings,
     sign_ins: NonZeroU32,
     anonymous_use_interval: Option<Duration>,
+    app_labels: AppLabels,
     log: LineSink,
     metrics: &'c ServerMetrics,
     context: &'c Context,
@@ -224,6 +229,7 @@ fn build_gateway(parts: GatewayParts<'_>) -> Gateway {
     let registry = &context.process.registry;
     let requests = parts.metrics.requests.clone();
     let deadlines = parts.metrics.deadlines.clone();
+    let forward_metrics = ForwardMetrics::register(registry, deadlines, parts.app_labels);
     Gateway {
         catalog: parts.apps.catalog,
         rechecks: identity.rechecks,
@@ -238,7 +244,7 @@ fn build_gateway(parts: GatewayParts<'_>) -> Gateway {
         clock: context.clock.clone(),
         started: context.clock.now(),
         metrics: Arc::new(GatewayMetrics::register(registry, requests)),
-        forward_metrics: Arc::new(ForwardMetrics::register(registry, deadlines)),
+        forward_metrics: Arc::new(forward_metrics),
         policy_changes: context.policy_changes.clone(),
         log: parts.log,
         forward: parts.forward,
@@ -257,6 +263,14 @@ fn request_log(
     } else {
         LineSink::off()
     }
+}
+
+/// Checks upstreams in the background until the process stops.
+fn start_health_checks(gateway: &Gateway, app_labels: AppLabels, context: &Context) {
+    let registry = &context.process.registry;
+    let checks = HealthChecks::new(gateway.catalog.clone(), app_labels, registry);
+    let changes = context.policy_changes.subscribe();
+    tokio::spawn(checks.run(changes, context.process.drain.subscribe()));
 }
 
 async fn sweep_sign_in_rate(gateway: Arc<Gateway>) {

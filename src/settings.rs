@@ -42,6 +42,7 @@ mod resolve_site;
 mod resolve_store;
 mod resolve_trusted_issuers;
 mod resolve_upstream_tls;
+mod resolve_upstreams;
 mod resolve_viewers;
 mod resolved;
 mod section;

@@ -27,6 +27,7 @@ pub(super) fn add(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
         .dependency("session store", line(session_store))
         .dependency("catalogue", line(catalogue))
         .dependency("upstreams", line(upstreams))
+        .dependency("health checks", line(health_checks))
 }
 
 fn provider(gateway: &Gateway) -> Option<DependencyStatus> {
@@ -104,9 +105,41 @@ fn failing_upstreams(apps: usize, routes: usize) -> DependencyStatus {
     ))
 }
 
+/// `None`: no app has a health check.
+fn health_checks(gateway: &Gateway) -> Option<DependencyStatus> {
+    let snapshot = gateway.catalog.load();
+    let groups = snapshot.apps().filter_map(|app| {
+        app.spec.health.as_ref()?;
+        app.group.as_ref()
+    });
+    let counts = groups.map(|group| (group.members().len(), group.failing()));
+    counts
+        .reduce(|one, other| (one.0 + other.0, one.1 + other.1))
+        .map(|(all, failing)| failing_checks(all, failing))
+}
+
+/// Without names, as [`failing_apps`].
+fn failing_checks(all: usize, failing: usize) -> DependencyStatus {
+    if failing == 0 {
+        return Fine(format!("no upstream of {all} fails"));
+    }
+    Degraded(format!(
+        "{failing} of {all} upstreams fail, see /apps; they get requests only if all of an app fail"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failing_upstreams_are_counted() {
+        assert_eq!(failing_checks(3, 0).text(), "no upstream of 3 fails");
+        assert!(!failing_checks(3, 0).is_degraded());
+        let degraded = failing_checks(3, 1);
+        assert!(degraded.is_degraded());
+        assert!(degraded.text().starts_with("degraded: 1 of 3 upstreams"));
+    }
 
     #[test]
     fn failing_apps_and_routes_are_counted() {

@@ -142,6 +142,7 @@ impl Snapshot {
                     // Both addresses of the app lead to one upstream.
                     if let Some(on_host) = own.and_then(|label| hosts.get(&label)) {
                         app.upstream_health = on_host.upstream_health.clone();
+                        app.group = on_host.group.clone();
                     }
                     follows(old, app)
                 };
@@ -300,11 +301,15 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
 }
 
 /// A changed app keeps its load, the times of its last use and report, its health, and what was
-/// learned about its trailing slash. A failure of the old upstream thus ends with the first
-/// response of the new one.
+/// learned about its trailing slash and about upstreams that it still has. A failure of the old
+/// upstream thus ends with the first response of the new one.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {
+            group: match (&app.group, &old.group) {
+                (Some(group), Some(old)) => Some(group.following(old)),
+                (Some(_), None) | (None, _) => app.group.clone(),
+            },
             load: old.load.clone(),
             activity: old.activity.clone(),
             trailing_slash: old.trailing_slash.clone(),

@@ -281,7 +281,7 @@ fn routed(arrival: &Arrival, snapshot: &Snapshot) -> String {
 
 fn found(target: &Target, caller: &Caller) -> String {
     let app = &target.destination.app;
-    let mut text = format!("app       {} at {}\n", app.id(), app.spec.upstream);
+    let mut text = format!("app       {} at {}\n", app.id(), app.spec.upstream_list());
     text += &rules::applied(
         &target.destination,
         caller.principal().map(|person| &**person),
@@ -307,7 +307,10 @@ fn found(target: &Target, caller: &Caller) -> String {
 
 fn forwarded(permit: &Permit) -> String {
     match permit.destination().upstream_target() {
-        Some(target) => format!("what {} answers to {target}", permit.app().spec.upstream),
+        Some(target) => format!(
+            "what {} answers to {target}",
+            permit.app().spec.upstream_list()
+        ),
         None => "400".to_owned(),
     }
 }

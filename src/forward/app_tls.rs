@@ -17,6 +17,7 @@ use rustls::{
 
 use crate::{
     model::{
+        app::{AppSpec, Protocol},
         error_cause::find_cause,
         upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
     },
@@ -40,11 +41,23 @@ pub enum UpstreamTlsError {
     ClientCertificate(#[source] Error),
 }
 
-/// The configuration of rustls for connections to this app.
+/// The configuration of rustls for connections to this app. HTTP/2 is negotiated by ALPN.
 ///
 /// # Errors
 /// See [`UpstreamTlsError`].
-pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, UpstreamTlsError> {
+pub fn app_client(app: &AppSpec) -> Result<Arc<ClientConfig>, UpstreamTlsError> {
+    let config = client(&app.tls)?;
+    Ok(match app.protocol {
+        Protocol::Http1 => config,
+        Protocol::Http2 => {
+            let mut with_alpn = ClientConfig::clone(&config);
+            with_alpn.alpn_protocols = vec![b"h2".to_vec()];
+            Arc::new(with_alpn)
+        }
+    })
+}
+
+fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, UpstreamTlsError> {
     let builder = ClientConfig::builder();
     let builder = match tls.pin {
         None => builder.with_root_certificates(roots(tls.ca.as_deref())?),

@@ -7,8 +7,9 @@ use hyper::{body::Incoming, ext};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
+    chosen_upstream::ChosenUpstream,
     fault::Fault,
-    pool::{Pool, key::PoolKey},
+    pool::Pool,
     pooled::{PooledConnection, SendError},
     sender::RequestSender,
     tunnel::TunnelUpstream,
@@ -37,10 +38,10 @@ pub struct Switched {
 /// # Errors
 /// As for any request; [`Fault::BadAnswer`] for a 101 that does not belong to this handshake,
 /// [`Fault::NoWebSockets`] for an app of HTTP/2 that accepts none.
-pub async fn handshake(
+pub(super) async fn handshake(
     pool: &Pool,
     app: &Arc<App>,
-    key: PoolKey,
+    mut chosen: ChosenUpstream,
     holder: Holder<'_>,
     mut request: Request<Upload>,
 ) -> Result<Handshake, Fault> {
@@ -50,7 +51,7 @@ pub async fn handshake(
         .map(|key| derive_accept_key(key.as_bytes()))
         .ok_or(Fault::Unsendable)?;
     // On HTTP/1.1 a new connection, which carries no other request.
-    let mut pooled = pool.acquire(app, key, holder).await?;
+    let mut pooled = pool.acquire(app, &mut chosen, holder).await?;
     // After the handshake the bytes belong to the tunnel, so no request polls the connection.
     pooled.connection.sender.spawn();
     let is_http2 = match &pooled.connection.sender {
@@ -73,13 +74,14 @@ pub async fn handshake(
             unsent: Some(request),
             ..
         }) => {
-            let mut pooled = pool.acquire_shared(app, key, holder).await?;
+            let mut pooled = pool.acquire_shared(app, chosen.key, holder).await?;
             let response = pin!(pooled.send(*request));
             pooled.response(response, &upload, app.spec.timeout).await
         }
         sent => sent,
     };
-    let (mut response, pooled) = sent.map_err(|failed| failed.fault)?;
+    let (mut response, mut pooled) = sent.map_err(|failed| failed.fault)?;
+    pooled.in_progress = chosen.into_in_progress();
     let success = if is_http2 {
         StatusCode::OK
     } else {

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     cluster::endpoint_slices::may_be_a_server,
     model::{
-        app::{App, Protocol, UpstreamScheme},
+        app::{App, Protocol, Upstream, UpstreamScheme},
         concurrency_limit::LoadGuard,
     },
     net::tcp::set_options,
@@ -92,7 +92,8 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         metrics: dial.metrics,
         slot,
     };
-    match &app.spec.upstream.scheme {
+    let upstream = app.upstream_at(key.server);
+    match &upstream.scheme {
         UpstreamScheme::Unix(path) => {
             let socket = connect_unix(path).await;
             let socket = socket.map_err(|error| connect_fault(app, &error))?;
@@ -100,11 +101,12 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
             handshake.start(socket, None).await
         }
         UpstreamScheme::Http => {
-            let tcp = send_proxy_header(connect_host(app, settings).await?, app, key).await?;
+            let tcp =
+                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Pods(pods) => {
-            let tcp = connect_pod(pods, key.pod, settings.connect).await;
+            let tcp = connect_pod(pods, key.server, settings.connect).await;
             let tcp = tcp
                 .inspect(set_options)
                 .map_err(|error| connect_fault(app, &error))?;
@@ -114,8 +116,9 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         UpstreamScheme::Https | UpstreamScheme::Attested(_) => {
             let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
             // The PROXY header comes before TLS, as all its readers expect.
-            let tcp = send_proxy_header(connect_host(app, settings).await?, app, key).await?;
-            let stream = connect_tls(tcp, app, config).await?;
+            let tcp =
+                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
+            let stream = connect_tls(tcp, app, upstream, config).await?;
             let proof = attest(&stream, app)?;
             if app.spec.protocol == Protocol::Http2
                 && stream.get_ref().1.alpn_protocol() != Some(b"h2")
@@ -130,10 +133,11 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
 async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     app: &App,
+    upstream: &Upstream,
     config: Arc<ClientConfig>,
 ) -> Result<TlsStream<S>, Fault> {
     TlsConnector::from(config)
-        .connect(server_name(app)?, stream)
+        .connect(server_name(app, upstream)?, stream)
         .await
         .map_err(|error| {
             let fault = Fault::Tls(UpstreamTlsFailure::from_error(&error));
@@ -154,16 +158,19 @@ fn attest<S>(stream: &TlsStream<S>, app: &App) -> Result<Option<ConnectionProof>
 }
 
 /// The name that the certificate of the app must be valid for.
-fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
+fn server_name(app: &App, upstream: &Upstream) -> Result<ServerName<'static>, Fault> {
     match &app.spec.tls.server_name {
         Some(name) => Ok(name.clone()),
-        None => ServerName::try_from(app.spec.upstream.host.to_string())
+        None => ServerName::try_from(upstream.host.to_string())
             .map_err(|_| Fault::Tls(UpstreamTlsFailure::Name)),
     }
 }
 
-async fn connect_host(app: &App, settings: &ForwardSettings) -> Result<TcpStream, Fault> {
-    let upstream = &app.spec.upstream;
+async fn connect_host(
+    app: &App,
+    upstream: &Upstream,
+    settings: &ForwardSettings,
+) -> Result<TcpStream, Fault> {
     let is_hub_route = app.is_hub_route();
     let addresses = lookup_host((&*upstream.host, upstream.port)).await;
     let addresses = addresses.map_err(|error| note_cause(app, Fault::Unresolved, &error))?;

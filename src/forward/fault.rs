@@ -186,6 +186,26 @@ impl Fault {
         }
     }
 
+    /// Whether no connection was opened, so that another upstream may be tried.
+    pub(super) fn is_no_connection(self) -> bool {
+        match self {
+            Fault::Unresolved | Fault::Refused | Fault::Unreachable | Fault::ConnectTimeout => true,
+            Fault::Tls(_)
+            | Fault::WrongProof
+            | Fault::Died
+            | Fault::DiedUnanswered
+            | Fault::HeadTimeout
+            | Fault::BadAnswer
+            | Fault::ClientBody
+            | Fault::UploadStalled
+            | Fault::TooLarge
+            | Fault::Busy
+            | Fault::NoHttp2
+            | Fault::NoWebSockets
+            | Fault::Unsendable => false,
+        }
+    }
+
     /// Whether the client's connection must close: the rest of its body is still on it.
     pub fn must_close(self) -> bool {
         match self {

@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, uri::PathAndQuery};
 
 use super::{
     cached_headers::{CachedHeaders, HeaderFacts},
+    chosen_upstream::ChosenUpstream,
     fault::Fault,
     pool::key::PoolKey,
 };
@@ -88,12 +89,19 @@ impl Outgoing<'_, '_> {
         self.site.origin_of(&self.request.arrival.vhost)
     }
 
-    /// The connections that may carry it.
-    pub(super) fn pool_key(&self) -> PoolKey {
-        let names_client = self.permit.app().spec.proxy_protocol;
-        PoolKey {
-            pod: self.pod(),
-            client: names_client.then_some(self.client),
+    /// Chooses the upstream that it goes to.
+    pub(super) fn choose_upstream(&self) -> ChosenUpstream {
+        let app = self.permit.app();
+        let client = app.spec.proxy_protocol.then_some(self.client);
+        match &app.group {
+            None => ChosenUpstream::only(PoolKey {
+                server: self.pod(),
+                client,
+            }),
+            Some(group) => {
+                let visitor = group.is_sticky().then(|| self.visitor());
+                ChosenUpstream::of_group(group, visitor, client, self.started)
+            }
         }
     }
 
@@ -105,14 +113,19 @@ impl Outgoing<'_, '_> {
         if pods.len() < 2 {
             return 0;
         }
+        // Smaller than the number of pods, which is a usize.
+        (self.visitor() % pods.len() as u64) as usize
+    }
+
+    /// A hash of the person, or of an anonymous client's address.
+    fn visitor(&self) -> u64 {
         // Not keyed: all threads and replicas must choose alike, and the choice is no secret.
         let mut hasher = DefaultHasher::new();
         match self.permit.principal() {
             Some(person) => person.subject.hash(&mut hasher),
             None => self.client.ip().hash(&mut hasher),
         }
-        // Smaller than the number of pods, which is a usize.
-        (hasher.finish() % pods.len() as u64) as usize
+        hasher.finish()
     }
 
     /// The target as the app sees it.

@@ -15,6 +15,7 @@ use rustls::ClientConfig;
 use self::apps::AppPools;
 pub use self::key::PoolKey;
 use super::{
+    chosen_upstream::ChosenUpstream,
     connect::{self, Dial},
     fault::Fault,
     metrics::ForwardMetrics,
@@ -74,6 +75,7 @@ impl Pool {
             connection,
             app: app.clone(),
             pools: Rc::downgrade(&self.apps),
+            in_progress: None,
         })
     }
 
@@ -85,11 +87,28 @@ impl Pool {
         self.apps.closes_idle(app)
     }
 
-    /// A connection that accepts a request: a new one, or a place on a shared one.
+    /// A connection that accepts a request: a new one, or a place on a shared one. If the chosen
+    /// upstream accepts no connection, one other upstream of the app is tried.
     ///
     /// # Errors
     /// Those of [`Pool::connect`].
-    pub async fn acquire(
+    pub(super) async fn acquire(
+        &self,
+        app: &Arc<App>,
+        chosen: &mut ChosenUpstream,
+        holder: Holder<'_>,
+    ) -> Result<PooledConnection, Fault> {
+        let acquired = self.acquire_at(app, chosen.key, holder).await;
+        if let Err(fault) = &acquired
+            && fault.is_no_connection()
+            && chosen.move_to_other(app)
+        {
+            return self.acquire_at(app, chosen.key, holder).await;
+        }
+        acquired
+    }
+
+    async fn acquire_at(
         &self,
         app: &Arc<App>,
         key: PoolKey,
@@ -106,7 +125,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Pool::connect`], also when another request opened the connection.
-    pub async fn acquire_shared(
+    pub(super) async fn acquire_shared(
         &self,
         app: &Arc<App>,
         key: PoolKey,
@@ -116,7 +135,7 @@ impl Pool {
             if let Some(pooled) = self.checkout(app, key, Instant::now(), holder) {
                 return Ok(pooled);
             }
-            let (mut result, opener) = self.apps.opening(app);
+            let (mut result, opener) = self.apps.opening(app, key.server);
             let Some(opener) = opener else {
                 // The sender is dropped without a result when its request went away: try again.
                 match result.wait_for(Option::is_some).await.map(|result| *result) {
@@ -130,7 +149,8 @@ impl Pool {
         }
     }
 
-    /// A new connection, to the pod of the key or to another one if that pod accepts none.
+    /// A new connection, to the upstream or pod of the key, or to another pod if that pod accepts
+    /// none.
     ///
     /// # Errors
     /// Those of [`connect::open`]; [`Fault::Busy`] when the app, or this client at the app, has as
@@ -152,7 +172,11 @@ impl Pool {
             settings: &self.settings,
             metrics: &self.metrics,
         };
-        let connection = connect::open(dial, slot).await?;
+        let opened = connect::open(dial, slot).await;
+        if let Some(group) = &app.group {
+            group.record_connection(key.server, opened.is_ok(), Instant::now());
+        }
+        let connection = opened?;
         if let Some(shared) = connection.share() {
             self.apps.insert(app, Box::new(shared));
         }
@@ -160,6 +184,7 @@ impl Pool {
             connection,
             app: app.clone(),
             pools: Rc::downgrade(&self.apps),
+            in_progress: None,
         })
     }
 

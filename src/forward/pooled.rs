@@ -28,7 +28,7 @@ use super::{
     upstream_connection::UpstreamConnection,
     upstream_faults::note_cause,
 };
-use crate::model::{app::App, error_cause::find_cause};
+use crate::model::{app::App, error_cause::find_cause, upstream_group::InProgress};
 
 /// A connection for one request. Released, it may be used again.
 pub struct PooledConnection {
@@ -38,6 +38,8 @@ pub struct PooledConnection {
     pub app: Arc<App>,
     /// The pool that it goes back to.
     pub(super) pools: Weak<AppPools>,
+    /// Counts the request at one of several upstreams, once its response has begun.
+    pub(super) in_progress: Option<InProgress>,
 }
 
 /// What hyper returns for a request.
@@ -195,13 +197,14 @@ impl PooledConnection {
         self.connection.sender.poll_frame(cx, body)
     }
 
-    /// The part that a WebSocket needs. Of HTTP/1.1 none: hyper's state and the timer would be more
-    /// memory than the rest of the tunnel.
-    pub fn into_http2_slot(self) -> Option<Http2Slot> {
-        match self.connection.sender {
+    /// The parts that a WebSocket needs. Of HTTP/1.1 it needs no connection: hyper's state and the
+    /// timer would be more memory than the rest of the tunnel.
+    pub(super) fn into_websocket_parts(self) -> (Option<Http2Slot>, Option<InProgress>) {
+        let slot = match self.connection.sender {
             RequestSender::Http1(_) => None,
             RequestSender::Http2(slot) => Some(slot),
-        }
+        };
+        (slot, self.in_progress)
     }
 
     /// Puts the connection back into the pool, if both still exist.

@@ -204,7 +204,7 @@ async fn relay(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let client = client.await?;
     let app = upstream.upgrade.await?;
-    let _slot = upstream.pooled.into_http2_slot();
+    let _held = upstream.pooled.into_websocket_parts();
     let (client_read, client_write) = split(client);
     let (app_read, app_write) = split(app);
     let to_app = Direction::ToApp(usage);

@@ -13,7 +13,7 @@ use crate::model::app::App;
 /// succeed on another connection.
 pub(super) fn note_cause(app: &App, fault: Fault, error: &dyn Error) -> Fault {
     app.upstream_health.record_cause(fault.reason(), error);
-    tracing::debug!(app = %app.id(), upstream = %app.spec.upstream, %error, "{fault}");
+    tracing::debug!(app = %app.id(), upstream = %app.spec.upstream_list(), %error, "{fault}");
     fault
 }
 
@@ -21,15 +21,15 @@ pub(super) fn note_cause(app: &App, fault: Fault, error: &dyn Error) -> Fault {
 pub(super) fn record(app: &App, fault: Fault, metrics: &ForwardMetrics) {
     match fault.origin() {
         FaultOrigin::Client => {}
-        FaultOrigin::AppLimit => metrics.count_fault(fault),
+        FaultOrigin::AppLimit => metrics.count_fault(app, fault),
         FaultOrigin::App => {
-            metrics.count_fault(fault);
+            metrics.count_fault(app, fault);
             let health = &app.upstream_health;
             let Some(failure) = health.fail(fault.reason(), &fault, Instant::now()) else {
                 return;
             };
             tracing::warn!(
-                app = %app.id(), upstream = %app.spec.upstream, outcome = failure.outcome,
+                app = %app.id(), upstream = %app.spec.upstream_list(), outcome = failure.outcome,
                 error = %failure.cause, "the app fails"
             );
         }
@@ -45,7 +45,7 @@ pub(super) fn record_response(app: &App) {
         return;
     };
     tracing::warn!(
-        app = %app.id(), upstream = %app.spec.upstream, outcome = recovery.outcome,
+        app = %app.id(), upstream = %app.spec.upstream_list(), outcome = recovery.outcome,
         failed_for_s = recovery.failed_for.as_secs(), "the app answers again"
     );
 }

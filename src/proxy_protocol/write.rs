@@ -1,4 +1,4 @@
-//! Makes the header that names a client to an app.
+//! Makes the header that names a client to an app, or says that there is none.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,9 +29,22 @@ pub fn header(client: SocketAddr) -> Vec<u8> {
     header
 }
 
+/// The header of a connection that is not for a client, such as a health check (section 2.2,
+/// command LOCAL).
+pub fn local_header() -> Vec<u8> {
+    let mut header = SIGNATURE.to_vec();
+    header.extend([0x20, 0, 0, 0]);
+    header
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_for_no_client_names_none() {
+        assert_eq!(local_header(), *b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
+    }
 
     #[test]
     fn a_client_is_introduced_by_its_address() {

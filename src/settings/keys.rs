@@ -17,11 +17,11 @@ mod viewers;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use apps::{INSTALLATION_KEYS, PATH_KEYS, PORT_KEYS, VIEWER_KEYS};
+use apps::{HEALTH_KEYS, INSTALLATION_KEYS, PATH_KEYS, PORT_KEYS, VIEWER_KEYS};
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
-pub const SECTIONS: [Section; 17] = [
+pub const SECTIONS: [Section; 18] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
@@ -56,6 +56,11 @@ pub const SECTIONS: [Section; 17] = [
     Section {
         name: "log",
         purpose: "Logging.",
+        is_optional: false,
+    },
+    Section {
+        name: "metrics",
+        purpose: "Metrics, at /metrics of the admin listener.",
         is_optional: false,
     },
     Section {
@@ -95,11 +100,12 @@ pub const PATH_RULE: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 16] = [
+pub const INNER: [Section; 17] = [
     people::INTROSPECTION,
     people::TRUSTED_ISSUERS,
     PUBLISHED_PORT,
     PATH_RULE,
+    apps::HEALTH,
     apps::VIEWERS,
     apps::INSTALLATIONS,
     controller::APPLICATIONS,
@@ -121,6 +127,7 @@ pub fn inner() -> impl Iterator<Item = &'static Key> {
         .chain(people::TRUSTED_ISSUER_KEYS)
         .chain(PORT_KEYS)
         .chain(PATH_KEYS)
+        .chain(HEALTH_KEYS)
         .chain(VIEWER_KEYS)
         .chain(INSTALLATION_KEYS)
         .chain(controller::INNER_KEYS)

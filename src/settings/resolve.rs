@@ -84,6 +84,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
         sign_ins: limits.sign_ins,
         anonymous_use_interval: limits.anonymous_use_interval,
         log,
+        app_labels: resolve_process::app_labels(&file.section("metrics")),
         apps,
         arvados: arvados?,
         kubernetes: kubernetes?,

@@ -10,6 +10,7 @@ use super::{
     resolve_app_session::session_policy,
     resolve_assertion_keys, resolve_authentication, resolve_bearer, resolve_frames,
     resolve_upstream_tls::upstream_tls,
+    resolve_upstreams::{AppUpstreams, health_check, upstreams},
     section::ConfigSection,
     values::{isolation, upstream},
 };
@@ -17,7 +18,7 @@ use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, PathRewrite, Protocol, PublishedPort, Upstream},
+        app::{AppId, AppSpec, PathRewrite, Protocol, PublishedPort},
         vhost,
     },
     route::host::{RESERVED_ID, is_reserved},
@@ -75,12 +76,14 @@ fn app(
     timeout: Duration,
     idle: Duration,
 ) -> Option<AppSpec> {
-    let upstream = section.required("upstream", upstream);
+    let upstreams = upstreams(section);
+    let health = health_check(section);
     let access = access(section);
     let paths = path_rules(section);
     let isolation = isolation(section);
     let session = session_policy(section, isolation, idle);
-    let published_ports = published_ports(section, id.as_ref(), access.as_ref(), upstream.as_ref());
+    let published_ports =
+        published_ports(section, id.as_ref(), access.as_ref(), upstreams.as_ref());
     let icon = section.text("icon");
     if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {
         section.wrong("icon", "is longer than 32 bytes", None);
@@ -101,7 +104,12 @@ fn app(
     let elsewhere = published_ports
         .iter()
         .filter_map(|port| port.upstream.as_ref());
-    let tls = upstream_tls(section, folder, upstream.iter().chain(elsewhere));
+    let first = upstreams.as_ref().map(|upstreams| &upstreams.first);
+    let tls = upstream_tls(section, folder, first.into_iter().chain(elsewhere));
+    let (first, further) = match upstreams {
+        Some(AppUpstreams { first, further }) => (Some(first), further),
+        None => (None, Vec::new()),
+    };
     let spec = AppSpec {
         name: section.text("name").filter(|name| !name.is_empty()),
         icon,
@@ -122,8 +130,11 @@ fn app(
         max_body: section.size("max_body"),
         tls,
         session,
+        further_upstreams: further,
+        sticky: section.switch("sticky").unwrap_or(false),
+        health,
         paths: paths?,
-        ..AppSpec::new(id?, upstream?, access?, timeout)
+        ..AppSpec::new(id?, first?, access?, timeout)
     };
     Some(spec)
 }
@@ -141,7 +152,7 @@ fn published_ports(
     section: &ConfigSection<'_>,
     id: Option<&AppId>,
     of_the_app: Option<&Access>,
-    app_runs_at: Option<&Upstream>,
+    app_runs_at: Option<&AppUpstreams>,
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
@@ -166,8 +177,7 @@ fn published_ports(
         };
         let elsewhere = match table.text("upstream") {
             Some(_) => table.required("upstream", upstream).map(Some),
-            None if app_runs_at.is_some_and(|upstream| upstream.at_port(port).is_none()) => {
-                // A unix socket has no other ports.
+            None if app_runs_at.is_some_and(|upstreams| !upstreams.have_port(port)) => {
                 table.missing("upstream");
                 None
             }

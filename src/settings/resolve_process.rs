@@ -1,9 +1,9 @@
-//! `[admin]` and `[log]`, which every process has.
+//! `[admin]`, `[log]` and `[metrics]`, which every process has.
 
 use std::path::Path;
 
 use super::{resolve_listen::address, section::ConfigSection, values::secret_file};
-use crate::ops::{self, logging};
+use crate::ops::{self, logging, metrics::AppLabels};
 
 /// The admin listener. `None` only together with an error.
 pub(super) fn admin(
@@ -16,6 +16,14 @@ pub(super) fn admin(
         address: address?,
         token,
     })
+}
+
+/// Whether metrics name apps.
+pub(super) fn app_labels(section: &ConfigSection<'_>) -> AppLabels {
+    match section.switch("per_app") {
+        Some(true) => AppLabels::On,
+        Some(false) | None => AppLabels::Off,
+    }
 }
 
 /// The log.

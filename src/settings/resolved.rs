@@ -13,7 +13,7 @@ use crate::{
         app::AppSpec,
         site::{Site, WebOrigin},
     },
-    ops::{self, logging},
+    ops::{self, logging, metrics::AppLabels},
     peer,
     session::{self, keys::KeyRing},
 };
@@ -51,6 +51,8 @@ pub struct Settings {
     pub anonymous_use_interval: Option<Duration>,
     /// Log level, and whether requests are logged.
     pub log: logging::LogSettings,
+    /// Whether metrics of upstreams name their apps.
+    pub app_labels: AppLabels,
     /// The apps of the configuration file.
     pub apps: Vec<AppSpec>,
     /// The Arvados cluster whose containers are apps.

@@ -71,6 +71,11 @@ impl ConfigSection<'_> {
         self.value(name).is_some_and(|(_, value)| value.is_table())
     }
 
+    /// Whether the value of a key is a list.
+    pub fn is_list(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|(_, value)| value.is_array())
+    }
+
     /// Passes the table of a key, if there is one; `section` is its name among the sections.
     pub fn inner<R>(
         &self,
@@ -349,7 +354,7 @@ impl ConfigSection<'_> {
             let read = from_environment(text);
             if read.is_none() {
                 let what = match kind() {
-                    Kind::Texts | Kind::Table | Kind::Rule => {
+                    Kind::Texts | Kind::TextOrTexts | Kind::Table | Kind::Rule => {
                         "only the file can set this".to_owned()
                     }
                     Kind::Text

@@ -106,8 +106,10 @@ mod forwarding {
     mod forged_headers;
     mod forwarded_for;
     mod headers;
+    mod health_checks;
     mod proxy_protocol;
     mod public_locations;
+    mod several_upstreams;
     mod tls;
     mod unix;
     pub(super) mod upstreams;
@@ -171,6 +173,7 @@ mod configuration {
     mod installations;
     mod reload;
     mod served_viewers;
+    mod several_upstreams;
     mod systemd;
     mod upstreams;
     mod viewers;

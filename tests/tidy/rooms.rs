@@ -22,7 +22,7 @@ const STEPS: &[&[&str]] = &[
     &["streams", "proxy_protocol", "net"],
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],
-    &["decide", "integrations", "pages"],
+    &["decide", "health_checks", "integrations", "pages"],
     &["body_budget"],
     &["gateway", "saved_form"],
     &["access_log", "stream_policy"],

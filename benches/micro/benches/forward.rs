@@ -26,7 +26,7 @@ use ludgate::{
     ops::{
         drain::Drain,
         line_sink::LineSink,
-        metrics::Registry,
+        metrics::{AppLabels, Registry},
         request_metrics::{DeadlineMetrics, RequestMetrics},
     },
     session::{self, metrics::SessionMetrics, Sessions},
@@ -201,7 +201,7 @@ fn through_ludgate(bencher: Bencher, signed_in: bool) {
             sign_in_rate: SignInRate::new(settings.sign_ins, clock.clone()),
             clock,
             metrics: GatewayMetrics::register(&registry, requests.clone()).into(),
-            forward_metrics: ForwardMetrics::register(&registry, deadlines.clone()).into(),
+            forward_metrics: ForwardMetrics::register(&registry, deadlines.clone(), AppLabels::Off).into(),
             policy_changes,
             log: LineSink::off(),
             forward: settings.forward,

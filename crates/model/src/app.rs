@@ -4,7 +4,7 @@
 
 mod id;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -20,11 +20,13 @@ use super::{
     concurrency_limit::Load,
     frame_ancestors::FrameAncestors,
     header_template::AppHeader,
+    health_check::HealthCheck,
     path_rule::{PathRules, RuleIndex},
     route_activity::RouteActivity,
     session_policy::SessionPolicy,
     stray_requests::StrayRequests,
     trailing_slash::TrailingSlash,
+    upstream_group::UpstreamGroup,
     upstream_health::UpstreamHealth,
     upstream_tls::UpstreamTls,
     vhost::HostLabel,
@@ -146,8 +148,14 @@ pub struct AppSpec {
     pub name: Option<String>,
     /// A short text for the launcher, such as an emoji.
     pub icon: Option<String>,
-    /// Address of the app.
+    /// Address of the app; the first, where it has several.
     pub upstream: Upstream,
+    /// Its further addresses, with the same scheme as the first.
+    pub further_upstreams: Vec<Upstream>,
+    /// A visitor stays with one of several upstreams.
+    pub sticky: bool,
+    /// The health check of its upstreams.
+    pub health: Option<HealthCheck>,
     /// The rule that admits callers.
     pub access: Access,
     /// Rules for paths below the app, in place of `access`.
@@ -209,6 +217,9 @@ impl AppSpec {
             name: None,
             icon: None,
             upstream,
+            further_upstreams: Vec::new(),
+            sticky: false,
+            health: None,
             access,
             paths: PathRules::default(),
             authentication: None,
@@ -237,8 +248,22 @@ impl AppSpec {
         }
     }
 
-    /// A published port as an app of its own. `None` if the app is a unix socket and the port has
-    /// no upstream: it must not fall back to the app itself, whose access rule differs.
+    /// All its upstreams in words, for messages.
+    pub fn upstream_list(&self) -> UpstreamList<'_> {
+        UpstreamList(self)
+    }
+
+    /// The address of a port without an upstream of its own; `None`: a unix socket has no ports,
+    /// and of several upstreams none stands for all.
+    pub fn port_upstream(&self, port: u16) -> Option<Upstream> {
+        if !self.further_upstreams.is_empty() {
+            return None;
+        }
+        self.upstream.at_port(port)
+    }
+
+    /// A published port as an app of its own. `None` if neither the app nor the port has an
+    /// upstream for it: it must not fall back to the app itself, whose access rule differs.
     pub fn port(&self, published: &PublishedPort) -> Option<AppSpec> {
         let port = published.port;
         let title = self.name.as_deref().unwrap_or(self.id.as_str());
@@ -253,9 +278,12 @@ impl AppSpec {
             upstream: published
                 .upstream
                 .clone()
-                .or_else(|| self.upstream.at_port(port))?,
+                .or_else(|| self.port_upstream(port))?,
             access: published.access.clone(),
-            // They speak of the app, and the port is another one.
+            // These are of the app, and the port is another one.
+            further_upstreams: Vec::new(),
+            sticky: false,
+            health: None,
             paths: PathRules::default(),
             cors_preflight: false,
             frame_ancestors: None,
@@ -265,6 +293,19 @@ impl AppSpec {
             pass_access_token: false,
             ..self.clone()
         })
+    }
+}
+
+/// The upstreams of an app, as `http://10.0.0.1:5000, http://10.0.0.2:5000`.
+pub struct UpstreamList<'s>(&'s AppSpec);
+
+impl fmt::Display for UpstreamList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.upstream)?;
+        for further in &self.0.further_upstreams {
+            write!(f, ", {further}")?;
+        }
+        Ok(())
     }
 }
 
@@ -301,6 +342,8 @@ pub struct App {
     pub stray_requests: StrayRequests,
     /// Whether its upstream fails, and why.
     pub upstream_health: UpstreamHealth,
+    /// Its upstreams, where there are several or they are checked.
+    pub group: Option<Arc<UpstreamGroup>>,
 }
 
 impl App {
@@ -333,6 +376,12 @@ impl App {
             trailing_slash: TrailingSlash::default(),
             stray_requests: StrayRequests::default(),
             upstream_health: UpstreamHealth::default(),
+            group: UpstreamGroup::new(
+                &spec.upstream,
+                &spec.further_upstreams,
+                spec.sticky,
+                spec.health.as_ref(),
+            ),
             spec,
         }
     }
@@ -359,6 +408,13 @@ impl App {
             ..AppSpec::new(AppId::new("api")?, upstream, Access::Public, timeout)
         };
         Some(App::on_host(spec))
+    }
+
+    /// The upstream of this index, of an app that has several; else its only one.
+    pub fn upstream_at(&self, index: usize) -> &Upstream {
+        let members = self.group.as_deref().map(UpstreamGroup::members);
+        let member = members.and_then(|members| members.get(index));
+        member.map_or(&self.spec.upstream, |member| &member.upstream)
     }
 
     /// Whether it is a route that a hub added.

@@ -141,7 +141,8 @@ impl UpstreamHealth {
     }
 }
 
-fn limited(mut text: String) -> Arc<str> {
+/// The text of a cause, cut to its longest.
+pub(crate) fn limited(mut text: String) -> Arc<str> {
     text.truncate(text.floor_char_boundary(MAX_CAUSE));
     text.into()
 }

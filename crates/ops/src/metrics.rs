@@ -1,7 +1,7 @@
 //! The metrics registry of a process. Each room owns a struct of its metrics and registers it here.
 //!
-//! Labels are enums or status codes, never an app or a person: a label value costs memory for as
-//! long as the process runs.
+//! Labels are enums or status codes, never a person, and an app only with [`AppLabels::On`]: a
+//! label value costs memory for as long as the process runs.
 
 use std::{
     fmt,
@@ -9,6 +9,16 @@ use std::{
 };
 
 use prometheus_client::{encoding::text::encode, metrics::info::Info, registry::Metric};
+
+/// Whether labels of metrics may name apps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AppLabels {
+    /// No label names an app.
+    #[default]
+    Off,
+    /// The metrics of upstreams are counted per app.
+    On,
+}
 
 /// The registry. Clones share their state.
 #[derive(Clone)]

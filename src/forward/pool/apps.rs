@@ -25,10 +25,7 @@ use crate::{
         upstream_connection::UpstreamConnection,
         upstream_faults::note_cause,
     },
-    model::{
-        app::{App, Protocol},
-        concurrency_limit::Holder,
-    },
+    model::{app::App, concurrency_limit::Holder},
 };
 
 /// Most idle connections to one app of one data thread.
@@ -57,8 +54,20 @@ struct AppPool {
     tls: Option<Arc<ClientConfig>>,
     /// When the app last closed an idle connection.
     closed_idle: Option<Instant>,
-    /// A shared connection that is being opened.
-    opening: Option<watch::Receiver<OpenResult>>,
+    /// Shared connections that are being opened, one for each upstream or pod.
+    opening: Vec<OpeningConnection>,
+}
+
+/// A shared connection that is being opened.
+struct OpeningConnection {
+    server: usize,
+    result: watch::Receiver<OpenResult>,
+}
+
+impl OpeningConnection {
+    fn is_pending(&self) -> bool {
+        self.result.has_changed().is_ok() && self.result.borrow().is_none()
+    }
 }
 
 impl AppPools {
@@ -142,24 +151,27 @@ impl AppPools {
         self.with(app, |pool| pool.closed_idle = Some(Instant::now()));
     }
 
-    /// The result of the shared connection that is being opened. If none is, the sender is returned
-    /// too, and the caller must open one.
+    /// The result of the shared connection that is being opened to an upstream or pod. If none is,
+    /// the sender is returned too, and the caller must open one.
     pub(in crate::forward) fn opening(
         &self,
         app: &Arc<App>,
+        server: usize,
     ) -> (
         watch::Receiver<OpenResult>,
         Option<watch::Sender<OpenResult>>,
     ) {
         self.with(app, |pool| {
-            if let Some(result) = &pool.opening
-                && result.has_changed().is_ok()
-                && result.borrow().is_none()
-            {
-                return (result.clone(), None);
+            pool.opening.retain(OpeningConnection::is_pending);
+            let mut pending = pool.opening.iter();
+            if let Some(opening) = pending.find(|opening| opening.server == server) {
+                return (opening.result.clone(), None);
             }
             let (sender, result) = watch::channel(None);
-            pool.opening = Some(result.clone());
+            pool.opening.push(OpeningConnection {
+                server,
+                result: result.clone(),
+            });
             (result, Some(sender))
         })
     }
@@ -171,13 +183,8 @@ impl AppPools {
                 return Ok(config.clone());
             }
             let unusable = Fault::Tls(UpstreamTlsFailure::Handshake);
-            let mut config = app_tls::client(&app.spec.tls)
+            let config = app_tls::app_client(&app.spec)
                 .map_err(|error| note_cause(app, unusable, &error))?;
-            if app.spec.protocol == Protocol::Http2 {
-                let mut with_alpn = ClientConfig::clone(&config);
-                with_alpn.alpn_protocols = vec![b"h2".to_vec()];
-                config = Arc::new(with_alpn);
-            }
             pool.tls = Some(config.clone());
             Ok(config)
         })
@@ -209,7 +216,7 @@ impl AppPool {
             idle: Vec::new(),
             tls: None,
             closed_idle: None,
-            opening: None,
+            opening: Vec::new(),
         }
     }
 

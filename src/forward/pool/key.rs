@@ -9,8 +9,8 @@ pub const MAX_STREAMS: u32 = 32;
 /// The connections of an app that fit a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolKey {
-    /// Index of the pod.
-    pub pod: usize,
+    /// Index of the pod, or of the upstream of an app that has several.
+    pub server: usize,
     /// The client, if the app gets a PROXY header: then clients do not share connections.
     pub client: Option<SocketAddr>,
 }

@@ -79,10 +79,26 @@ pub const KEYS: &[Key] = &[
     key(
         "apps",
         "upstream",
-        Kind::Text,
+        Kind::TextOrTexts,
         "",
         "\"http://127.0.0.1:5000\"",
-        "Address of the app: http or https, host and port, no path. Or unix: and the path of a socket that Ludgate may write to, \"unix:/run/app/app.sock\".",
+        "Address of the app: http or https, host and port, no path. Or unix: and the path of a socket that Ludgate may write to, \"unix:/run/app/app.sock\". Or a list of up to 32 addresses with one scheme: each request goes to the one with the fewest requests in progress, WebSockets included.",
+    ),
+    key(
+        "apps",
+        "sticky",
+        Kind::Switch,
+        "false",
+        "true",
+        "Keep each user, and each anonymous client by address, at one upstream of the list. An upstream that is lost moves its own users only.",
+    ),
+    key(
+        "apps",
+        "health",
+        Kind::Table,
+        "",
+        "{ path = \"/healthz\" }",
+        "Check each upstream in the background. One that fails gets no requests until it passes again; if all fail, all get them. Keys: path, interval, timeout, failures. Not for published ports.",
     ),
     key(
         "apps",
@@ -226,7 +242,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Send the upstream's authority as Host, and replace Ludgate's own origin in Origin and Referer by the upstream's.",
+        "Send the upstream's authority as Host, and replace Ludgate's own origin in Origin and Referer by the upstream's. Not with several upstreams.",
     ),
     key(
         "apps",
@@ -358,7 +374,7 @@ pub const PORT_KEYS: &[Key] = &[
         Kind::Text,
         "the app's host at this port",
         "\"http://127.0.0.1:8080\"",
-        "Address of the port, if it is elsewhere. Required if the app is at a unix socket, which has no ports.",
+        "Address of the port, if it is elsewhere. Required if the app is at a unix socket, which has no ports, or has several upstreams.",
     ),
 ];
 
@@ -387,6 +403,49 @@ pub const PATH_KEYS: &[Key] = &[
         "",
         "\"public\"",
         "Like apps.access. It may be stricter or more open than the app's.",
+    ),
+];
+
+/// The health check of an app's upstreams.
+pub const HEALTH: Section = Section {
+    name: "apps.health",
+    purpose: "The health check of an app: a GET to each upstream, without cookies and identity headers, on a connection of its own with the app's protocol and TLS settings. A status from 200 to 399 passes.",
+    is_optional: true,
+};
+
+/// The keys of [`HEALTH`].
+pub const HEALTH_KEYS: &[Key] = &[
+    key(
+        "apps.health",
+        "path",
+        Kind::Text,
+        "",
+        "\"/healthz\"",
+        "Path of the check, as the app gets it; a query is possible. Required.",
+    ),
+    key(
+        "apps.health",
+        "interval",
+        Kind::Duration,
+        "\"10s\"",
+        "\"10s\"",
+        "Time between two checks of one upstream, from 100ms to 1h.",
+    ),
+    key(
+        "apps.health",
+        "timeout",
+        Kind::Duration,
+        "\"2s\"",
+        "\"2s\"",
+        "Deadline of one check, from the connection to the response head.",
+    ),
+    key(
+        "apps.health",
+        "failures",
+        Kind::Number,
+        "2",
+        "2",
+        "An upstream fails after this many failed checks in a row, from 1 to 100. It passes again with the first success.",
     ),
 ];
 

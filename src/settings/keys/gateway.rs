@@ -1,4 +1,4 @@
-//! Keys of the gateway itself: listeners, the site and logging.
+//! Keys of the gateway itself: listeners, the site, logging and metrics.
 
 use super::key::{Key, Kind, key};
 
@@ -163,5 +163,13 @@ pub const KEYS: &[Key] = &[
         "\"info\"",
         "\"info\"",
         "Diagnostics on standard error: error, warn, info, debug, or a filter such as ludgate=debug.",
+    ),
+    key(
+        "metrics",
+        "per_app",
+        Kind::Switch,
+        "false",
+        "false",
+        "Name the app in ludgate_upstream_faults_total, and export ludgate_upstreams: the number of upstreams with a health check, by app and health. At most 1,000 apps get a label of their own. Labs, viewers, containers and routes of a hub share the label _other.",
     ),
 ];

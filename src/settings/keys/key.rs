@@ -17,6 +17,8 @@ pub enum Kind {
     Size,
     /// A list of texts.
     Texts,
+    /// A text, or a list of texts.
+    TextOrTexts,
     /// A table of its own.
     Table,
     /// An access rule: a text, or a table.
@@ -34,6 +36,7 @@ impl Kind {
             Kind::Duration => "a duration such as \"30m\"",
             Kind::Size => "a size such as \"64KiB\"",
             Kind::Texts => "a list of texts",
+            Kind::TextOrTexts => "text, or a list of texts",
             Kind::Table => "a table",
             Kind::Rule => "text, or a table with any or all",
         }
