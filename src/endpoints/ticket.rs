@@ -133,7 +133,8 @@ pub(super) async fn give(
     let permit = match authorize_at(call, &vhost, target, &principal).await {
         Ok(permit) => permit,
         Err(refusal) if refusal.reason.is_step_up() => {
-            return sign_in_again(call, &refusal, (vhost, target), &bind).with_person(principal);
+            let again = sign_in_again(call, &refusal, (vhost, target), &bind);
+            return Some(again.with_person(principal));
         }
         Err(refusal) => {
             let refused = refuse_at(call, refusal, vhost, target).await;

@@ -63,7 +63,8 @@ async fn person_at_host(call: EndpointCall<'_, '_>) -> Result<Arc<Principal>, Re
         .identify(request, &destination, &memo)
         .await
         .map_err(Reason::Malformed)?;
-    match admit(destination, &caller, arrival, call.site()) {
+    let now = destination.app.decision_time(&gateway.clock);
+    match admit(destination, &caller, arrival, call.site(), now) {
         Ok(permit) => permit
             .principal()
             .cloned()

@@ -84,7 +84,6 @@ pub(super) fn pass_access_token(file: &ConfigFile<'_>, section: &ConfigSection<'
 mod tests {
     use std::fs;
 
-    use super::*;
     use crate::{model::app::AppSpec, settings};
 
     const SITE: &str = "[identity]\nissuer = \"https://login.example.com\"\nclient_id = \"x\"\n\

@@ -153,7 +153,10 @@ async fn only_listed_origins_may_show_the_app_and_its_own_policy_stays() {
     let ours = format!("frame-ancestors 'self' {}", world.on_host("portal"));
     for target in ["/apps/usr/x", "/apps/usr/reason"] {
         let answer = alice.open(target).await;
-        assert_eq!(answer.all("content-security-policy"), [ours.clone()]);
+        assert_eq!(
+            answer.all("content-security-policy"),
+            std::slice::from_ref(&ours)
+        );
     }
     let theirs = "default-src 'self'; frame-ancestors 'none'";
     let script = format!(

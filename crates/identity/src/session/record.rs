@@ -17,9 +17,8 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::{
     access_token::KeptAccessToken, app_session_id::AppSessionId, console_token::TokenFingerprint,
-    cookie::RecordKey,
-    deadlines::Deadlines, identity_check::IdentityCheck, provider_tokens::ProviderTokens,
-    remaining::Remaining, settings::SessionSettings,
+    cookie::RecordKey, deadlines::Deadlines, identity_check::IdentityCheck,
+    provider_tokens::ProviderTokens, remaining::Remaining, settings::SessionSettings,
 };
 use crate::model::{
     app::AppId, clock::Moment, principal::Principal, secret::Secret, vhost::VirtualHost,

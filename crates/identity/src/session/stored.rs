@@ -302,6 +302,7 @@ mod tests {
             refresh_token: None,
             session_id: None,
             source_token: None,
+            access_token: None,
         };
         let (person, _) = record.into_parts();
         let wanted = AuthenticationEvent::new(Some(17), Some("gold"));
