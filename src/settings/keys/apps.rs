@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "true",
-        "Keep each user, and each anonymous client by address, at one upstream of the list. An upstream that is lost moves its own users only.",
+        "Keep each user, and each anonymous client by address, at one upstream of the list. If an upstream is lost, only its own users move.",
     ),
     key(
         "apps",
@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "",
         "\"15m\"",
-        "Longest time since the person entered credentials at the provider (auth_time), at least 1m. People who did so earlier, or at an unknown time, sign in again; bearer tokens get 401. Checked when a request, a WebSocket or a stream begins. Also for published ports. Needs [identity]. See docs/access.md.",
+        "Longest time since the person entered credentials at the provider (claim auth_time), at least 1m. People who did so earlier, or at an unknown time, sign in again; bearer tokens get 401. Checked when a request, a WebSocket or a stream begins. Also for published ports. Needs [identity]. See docs/access.md.",
     ),
     key(
         "apps",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "",
         "[\"phr\"]",
-        "Accepted authentication context classes of the provider (acr), the preferred one first; at most 8. People who signed in with another one sign in again, as for max_age. Also for published ports.",
+        "Accepted authentication context classes of the provider (claim acr), the preferred one first; at most 8. People who signed in with another one sign in again, as for max_age. Also for published ports.",
     ),
     key(
         "apps",
@@ -170,7 +170,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"https://hub.example.com\"]",
-        "Other origins of this site whose pages may show the app in a frame: site.url, or addresses of hosts below site.apps_domain. Browsers send cookies in such a frame only if both origins have one registrable domain. Not for published ports. See docs/apps.md.",
+        "Other origins of this site whose pages may show the app in a frame: site.url, or origins of hosts below site.apps_domain. Browsers send cookies in such a frame only if both origins have one registrable domain. Not for published ports. See docs/apps.md.",
     ),
     key(
         "apps",
@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Send X-Forwarded-Access-Token: the access token of the provider of a person with a session. Only for apps that may act for the person. Needs [identity]. Not for published ports.",
+        "Send X-Forwarded-Access-Token: the provider's access token of a person with a session. Only for apps that may act for the person. Needs [identity]. Not for published ports.",
     ),
     key(
         "apps",
@@ -298,7 +298,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"used\"",
         "\"open\"",
-        "What keeps the session: used (requests, and what the client sends), or open (also an open WebSocket or event stream, until session.lifetime). See docs/sessions.md.",
+        "What counts as use of the session: used (requests, and data from the client), or open (also an open WebSocket or event stream, until session.lifetime). See docs/sessions.md.",
     ),
     key(
         "apps",
@@ -314,7 +314,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Add a script of Ludgate to the app's pages that tells the user when the session has ended, with a link to sign in. See docs/sessions.md for the pages that it is added to.",
+        "Add a script to the app's pages that tells the user when the session has ended, with a link to sign in. See docs/sessions.md for the pages that get it.",
     ),
     key(
         "apps",
