@@ -90,24 +90,24 @@ impl HeaderTemplate {
         let parts = parts(text)?;
         let mut values = parts.iter().filter(|part| part.value().is_some()).count();
         let mut separators: Vec<u8> = Vec::new();
-        let mut is_behind_value = false;
+        let mut is_after_value = false;
         let mut can_separate = true;
         for part in &parts {
             match part {
                 TemplatePart::Text(text) => {
                     let found = text.bytes().filter(|byte| is_separator(*byte));
-                    // Text before the first value and behind the last one separates nothing.
-                    if is_behind_value && values > 0 {
+                    // Text before the first value and after the last one separates nothing.
+                    if is_after_value && values > 0 {
                         separators.extend(found.clone());
                     }
                     can_separate = found.count() > 0;
                 }
-                TemplatePart::Value(_) if is_behind_value && !can_separate => {
+                TemplatePart::Value(_) if is_after_value && !can_separate => {
                     return Err(HeaderTemplateError::Inseparable);
                 }
                 TemplatePart::Value(_) => {
                     values -= 1;
-                    (is_behind_value, can_separate) = (true, false);
+                    (is_after_value, can_separate) = (true, false);
                 }
             }
         }
