@@ -1,5 +1,6 @@
 //! Labs through the gateway (docs/labs.md), with a real hub: its configuration is the shipped
-//! example, and people sign in at the gateway alone. Gateway and lab controller have the shipped rights.
+//! example, and people sign in at the gateway alone. Gateway and lab controller have the shipped
+//! rights.
 
 use std::net::SocketAddr;
 
