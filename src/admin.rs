@@ -124,7 +124,7 @@ fn upstreams(group: &UpstreamGroup) -> Vec<serde_json::Value> {
                 (Some("failing"), Some(problem))
             }
         };
-        let avoided = || "no connection could be opened lately".to_owned();
+        let avoided = || "no connection could be opened in the last ten seconds".to_owned();
         json!({
             "upstream": member.upstream.to_string(),
             "in_progress": member.in_progress(),

@@ -1,7 +1,7 @@
-//! Health checks of upstreams, in the background: one that fails them leaves the choice of its app
+//! Health checks of upstreams, in the background: an upstream that fails its check gets no requests
 //! until it passes again.
 //!
-//! A check needs no permit. Its target is fixed by the configuration, it names nobody, and nothing
+//! A check needs no permit: the configuration fixes its target, it carries no identity, and nothing
 //! of its response reaches a client.
 
 mod metrics;

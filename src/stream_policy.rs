@@ -131,7 +131,7 @@ impl AppStream {
         self
     }
 
-    /// Whether an open stream is use of its session.
+    /// Whether the open stream counts as use of its session.
     fn counts_while_open(&self, app: &App) -> bool {
         app.spec.session.keep_alive == KeepAlive::Open && self.usage.is_some()
     }

@@ -1,5 +1,5 @@
 // Tells the user of an open page when its session has ended, and offers to sign in without leaving the page. Ludgate
-// adds this script to the pages of apps with `session_notice`. Looking at the session does not keep it.
+// adds this script to the pages of apps with `session_notice`. Checking the session does not extend it.
 (() => {
   if (window.ludgateSession) return;
   window.ludgateSession = true;
@@ -8,9 +8,9 @@
   let dismissed = false;
   let timer = 0;
 
-  const look = async () => {
+  const check = async () => {
     clearTimeout(timer);
-    // A hidden page looks again when it is shown.
+    // A hidden page checks again when it is shown.
     if (document.visibilityState !== "visible") return;
     let pause = LONGEST_PAUSE;
     try {
@@ -29,7 +29,7 @@
       // The gateway is unreachable, which says nothing about the session.
     }
     clearTimeout(timer);
-    timer = setTimeout(look, pause * 1000);
+    timer = setTimeout(check, pause * 1000);
   };
 
   const hide = () => {
@@ -77,11 +77,11 @@
   };
 
   window.addEventListener("message", (message) => {
-    if (message.origin === location.origin && message.data?.renewed === true) look();
+    if (message.origin === location.origin && message.data?.renewed === true) check();
   });
   // Cross-Origin-Opener-Policy can keep the message of the small window away.
-  window.addEventListener("focus", () => notice && look());
-  window.addEventListener("pageshow", look);
-  document.addEventListener("visibilitychange", look);
-  look();
+  window.addEventListener("focus", () => notice && check());
+  window.addEventListener("pageshow", check);
+  document.addEventListener("visibilitychange", check);
+  check();
 })();

@@ -1,4 +1,5 @@
-//! Frames between origins of ours: `apps.frame_ancestors` (docs/behaviour.md#credentials). Pure.
+//! Frames between origins of the site: `apps.frame_ancestors` (docs/behaviour.md#credentials).
+//! Pure.
 
 use http::{HeaderName, header};
 
@@ -13,7 +14,7 @@ use crate::{
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Has cookies count in a frame that a page of a listed origin opens.
+/// Lets session cookies count in a frame that a page of a listed origin opens.
 ///
 /// No page can write another origin into `Referer`. A page of a third origin may frame the listed
 /// page; then the policy of the response keeps the browser from showing it.
@@ -25,10 +26,11 @@ pub fn accept_frame(request: &mut IncomingRequest<'_>, app: &App) {
         return;
     }
     let headers = request.headers();
-    // To another site browsers send no cookies of ours in a frame.
+    // In a frame of another site, browsers send no SameSite cookies.
     let is_same_site = single(headers, &SEC_FETCH_SITE).is_some_and(|site| site == "same-site");
     let referer = single(headers, &header::REFERER);
-    if is_same_site && referer.is_some_and(|referer| ancestors.have_page(referer.as_bytes())) {
+    if is_same_site && referer.is_some_and(|referer| ancestors.contain_referer(referer.as_bytes()))
+    {
         request.arrival.provenance = Provenance::Own;
     }
 }

@@ -1,5 +1,5 @@
-//! The session of an open page, and how long it lasts without further use. Asking is no use: a page
-//! that asks for ever does not keep its session.
+//! The session of an open page, and how long it lasts without further use. These requests do not
+//! count as use: a page that polls does not extend its session.
 
 use http::StatusCode;
 use serde_json::json;
@@ -20,8 +20,8 @@ pub(super) const SCRIPT: &str = include_str!("../../templates/session.js");
 pub(super) struct PageSession {
     /// The sign-in on the site, the app's session on its own host.
     pub(super) live: Option<Live>,
-    /// What the app of the host requires of a sign-in. Apps on paths share the site, so that the
-    /// query has to say what they require.
+    /// What the app of the host requires of a sign-in. Apps on paths share the site, so there the
+    /// query says what is required.
     pub(super) requirement: Option<AuthenticationRequirement>,
 }
 
@@ -67,14 +67,14 @@ pub(super) async fn status(call: EndpointCall<'_, '_>) -> EndpointReply {
             let left = live.time_left(call.gateway.clock.now());
             json!({"signed_in": true, "expires_in": left / 1000})
         }
-        None => json!({"signed_in": is_proved_otherwise(call).await}),
+        None => json!({"signed_in": has_other_credential(call).await}),
     };
     EndpointReply::new(Content::Json(StatusCode::OK, body))
 }
 
 /// Whether another credential of the browser, such as the console's token, begins a session on the
 /// site with the next request.
-async fn is_proved_otherwise(call: EndpointCall<'_, '_>) -> bool {
+async fn has_other_credential(call: EndpointCall<'_, '_>) -> bool {
     let is_on_site = call.request.arrival.vhost == VirtualHost::Site;
     is_on_site && matches!(call.identify().await.caller, Caller::Person { .. })
 }

@@ -1,7 +1,7 @@
-//! What an app requires of a sign-in (RFC 9470), as the addresses that begin one name it.
+//! What an app requires of a sign-in (RFC 9470), in the query of addresses that begin a sign-in.
 //!
-//! The parameters only save a second sign-in: without them the sign-in may not meet the requirement,
-//! and `authorize` asks again.
+//! The parameters only avoid a second sign-in: without them the first one may not meet the
+//! requirement, and `authorize` refuses it.
 
 use super::call::EndpointCall;
 use crate::{model::authentication::AuthenticationRequirement, session::record::SignIn};

@@ -244,11 +244,11 @@ async fn authorize_at(
         principal: principal.clone(),
         credential: Credential::Cookie,
     };
-    let judged = destination(&arrival, call.snapshot, &lookup).and_then(|destination| {
+    let decided = destination(&arrival, call.snapshot, &lookup).and_then(|destination| {
         let now = destination.app.decision_time(&call.gateway.clock);
         check_access(&arrival, &caller, destination, now)
     });
-    match judged {
+    match decided {
         Ok(permit) => Ok(permit),
         Err(
             Decision::Refuse(refusal)

@@ -37,8 +37,8 @@ pub(super) async fn userinfo(call: EndpointCall<'_, '_>) -> EndpointReply {
     EndpointReply::new(Content::Json(StatusCode::OK, body)).with_person(person)
 }
 
-/// The person at an app's host. Scripts of the app read the answer, so it has no person that the
-/// headers of the app's requests would not have.
+/// The person at an app's host. Scripts of the app read the answer, so it names a person only if
+/// the headers of the app's requests do.
 async fn person_at_host(call: EndpointCall<'_, '_>) -> Result<Arc<Principal>, Reason> {
     let EndpointCall {
         gateway,

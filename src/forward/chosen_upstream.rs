@@ -14,7 +14,7 @@ pub struct ChosenUpstream {
     pub(super) key: PoolKey,
     /// `None` for an app that has one upstream.
     in_progress: Option<InProgress>,
-    /// The visitor that stays with one upstream.
+    /// A hash of the visitor who stays at one upstream.
     visitor: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Addresses in the responses of an app that does not see its mount: `Location`, `Content-Location`
 //! and `Refresh` get the mount back (docs/behaviour.md#headers).
 //!
-//! Invariant: only an address of the site's own origin changes, and it stays at that origin. Values
-//! that cannot be read in one way only pass unchanged.
+//! Invariant: only an address of the site's own origin changes, and it stays at that origin.
+//! Ambiguous values pass unchanged.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -12,7 +12,7 @@ use crate::{
     route::path::{RESERVED, below},
 };
 
-/// Gives the addresses of a response their mount back, if the app got its path without it.
+/// Puts the mount back into the addresses of a response, if the app got its path without it.
 pub(super) fn restore_mount(headers: &mut HeaderMap, app: &App, site: &Site) {
     let Some(seen) = app.spec.path_rewrite.prefix() else {
         return;
@@ -57,7 +57,7 @@ impl Mount<'_> {
     /// The address with the mount; `None`: the address stays as it is.
     ///
     /// An address that has the mount already was written by an app that reads `X-Forwarded-Prefix`.
-    /// One below `/.ludgate` is ours, so that an app can lead to the sign-out.
+    /// One below `/.ludgate` stays, so that an app can lead to the sign-out.
     fn before(&self, address: &str) -> Option<String> {
         let (origin, rest) = match address.strip_prefix(self.origin) {
             Some(rest) => (self.origin, rest),

@@ -1,9 +1,8 @@
 //! A script tag in a page, inserted while the page passes. At most the beginning of the page is
 //! held.
 //!
-//! The tag goes right behind `<head>`, where the URL of the script is not changed by a `<base>` and
-//! the script not refused by a policy in a `<meta>`. `</head>` is not searched for: it may be part
-//! of a script.
+//! The tag goes right after `<head>`: there no `<base>` changes the URL of the script, and no
+//! policy in a `<meta>` refuses it. `</head>` is not searched for: it may be part of a script.
 
 use std::mem;
 
@@ -12,7 +11,7 @@ use hyper::body::Frame;
 
 /// Most bytes that are searched for the place. More are held only if they come in one piece.
 const MAX_SEARCHED: usize = 4 * 1024;
-/// Bytes by which every construct before the content is told from others: `<!doctype` and one more.
+/// Enough bytes to recognize every construct before the content: `<!doctype` and one more.
 const LOOKAHEAD: usize = 10;
 
 /// The state of one page.
@@ -90,7 +89,7 @@ struct Prologue {
 }
 
 impl Prologue {
-    /// Goes on in the page, whose earlier bytes are the same as before.
+    /// Continues in the page, whose earlier bytes are the same as before.
     fn find_place(&mut self, page: &[u8]) -> Place {
         loop {
             let rest = page.get(self.at..).unwrap_or_default();
@@ -150,7 +149,7 @@ fn comment_end(text: &[u8]) -> Option<usize> {
     ends.into_iter().flatten().min()
 }
 
-/// The end of a tag. A quote begins a value only behind `=`.
+/// The end of a tag. A quote begins a value only after `=`.
 fn tag_end(text: &[u8]) -> Option<usize> {
     let mut quote = None;
     // The last byte that is not blank.

@@ -1,6 +1,6 @@
 //! The pages of an app that get the script of `apps.session_notice`, and their headers.
 //!
-//! A page stays as it is unless it certainly is HTML that the script can be added to and run in.
+//! A page stays unchanged unless it is certain that it is HTML, and that the script may run in it.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::Body;
@@ -11,10 +11,10 @@ use crate::model::header_values::{Occurrence, list, occurrence};
 /// The tag. `async`: the page does not wait for it.
 const TAG: &str = "<script src=\"/.ludgate/session.js\" async></script>";
 
-/// Encodings in which the bytes of ASCII mean ASCII, by the beginnings of their names.
+/// Encodings that extend ASCII, by the beginnings of their names.
 const ASCII_COMPATIBLE: [&str; 5] = ["utf-8", "utf8", "us-ascii", "iso-8859-", "windows-125"];
 
-/// Has the script added to the page while it passes, if the answer is one.
+/// Has the script added to the response while it passes, if it is a page.
 pub(super) fn add(response: &mut Response<Download>) {
     let is_page = response.status() == StatusCode::OK
         && !response.body().is_end_stream()
@@ -23,7 +23,7 @@ pub(super) fn add(response: &mut Response<Download>) {
         return;
     }
     let headers = response.headers_mut();
-    // They speak of the bytes of the app.
+    // They describe the app's bytes.
     for name in [
         header::CONTENT_LENGTH,
         header::ACCEPT_RANGES,
@@ -76,7 +76,7 @@ fn is_uncompressed(headers: &HeaderMap) -> bool {
     list(headers, &header::CONTENT_ENCODING).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// Whether the answer is a file to be saved.
+/// Whether browsers save the response as a file.
 fn is_download(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_DISPOSITION);
     value.is_some_and(|value| !value.as_bytes().to_ascii_lowercase().starts_with(b"inline"))
@@ -85,7 +85,7 @@ fn is_download(headers: &HeaderMap) -> bool {
 /// Whether a Content-Security-Policy lets the script run and send its requests. Its own styles need
 /// no permission.
 fn permits(policy: &str) -> bool {
-    // Of directives with one name the first counts.
+    // If a directive is repeated, the first one counts.
     let directive = |name: &str| {
         policy.split(';').find_map(|directive| {
             let mut words = directive.split_ascii_whitespace();

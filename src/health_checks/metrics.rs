@@ -13,15 +13,15 @@ use crate::{
 const PASSING: &str = "passing";
 const FAILING: &str = "failing";
 
-/// An app of the configuration file, and the state of some of its upstreams.
+/// An app, and the health that its counted upstreams have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct HealthLabels {
     app: String,
     health: &'static str,
 }
 
-/// The health of each app's upstreams. Only apps of the configuration file have checks, so their
-/// number is that of the operator.
+/// The health of each app's upstreams. Only apps of the configuration file have checks, so the
+/// operator decides the number of labels.
 #[derive(Debug)]
 pub(super) struct HealthMetrics {
     /// `None`: no label may name an app.

@@ -82,11 +82,15 @@ impl Probe {
         let upstream = self.app.upstream_at(self.index);
         match &upstream.scheme {
             UpstreamScheme::Unix(path) => {
-                let socket = self.introduce(UnixStream::connect(path).await?).await?;
+                let socket = self
+                    .send_proxy_header(UnixStream::connect(path).await?)
+                    .await?;
                 self.exchange(socket, upstream).await
             }
             UpstreamScheme::Http => {
-                let tcp = self.introduce(connect_host(upstream).await?).await?;
+                let tcp = self
+                    .send_proxy_header(connect_host(upstream).await?)
+                    .await?;
                 self.exchange(tcp, upstream).await
             }
             UpstreamScheme::Https => {
@@ -96,7 +100,9 @@ impl Probe {
                     Some(name) => name.clone(),
                     None => ServerName::try_from(upstream.host.to_string())?,
                 };
-                let tcp = self.introduce(connect_host(upstream).await?).await?;
+                let tcp = self
+                    .send_proxy_header(connect_host(upstream).await?)
+                    .await?;
                 let stream = TlsConnector::from(config).connect(name, tcp).await?;
                 self.exchange(stream, upstream).await
             }
@@ -104,8 +110,8 @@ impl Probe {
         }
     }
 
-    /// Says to an app that wants the PROXY protocol that there is no client.
-    async fn introduce<S: AsyncWrite + Unpin>(&self, mut stream: S) -> io::Result<S> {
+    /// Sends a PROXY header without a client to an app that expects one.
+    async fn send_proxy_header<S: AsyncWrite + Unpin>(&self, mut stream: S) -> io::Result<S> {
         if self.app.spec.proxy_protocol {
             let header = proxy_protocol::write::local_header();
             stream.write_all(&header).await?;
@@ -119,7 +125,7 @@ impl Probe {
     {
         let request = self.request(upstream)?;
         let io = TokioIo::new(stream);
-        // Its drop ends the task of the connection, and thus closes it.
+        // Dropping the set ends the task of the connection, which closes the connection.
         let mut connections = JoinSet::new();
         let response = match self.app.spec.protocol {
             Protocol::Http1 => {

@@ -2,6 +2,7 @@
 //! printed configuration all use this table.
 
 mod api;
+mod app_tables;
 mod apps;
 mod arvados;
 mod controller;
@@ -17,7 +18,7 @@ mod viewers;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use apps::{HEALTH_KEYS, INSTALLATION_KEYS, PATH_KEYS, PORT_KEYS, VIEWER_KEYS};
+use app_tables::{HEALTH_KEYS, INSTALLATION_KEYS, PATH_KEYS, PORT_KEYS, VIEWER_KEYS};
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
@@ -105,9 +106,9 @@ pub const INNER: [Section; 17] = [
     people::TRUSTED_ISSUERS,
     PUBLISHED_PORT,
     PATH_RULE,
-    apps::HEALTH,
-    apps::VIEWERS,
-    apps::INSTALLATIONS,
+    app_tables::HEALTH,
+    app_tables::VIEWERS,
+    app_tables::INSTALLATIONS,
     controller::APPLICATIONS,
     viewers::VIEWERS,
     installations::INSTALLATIONS,

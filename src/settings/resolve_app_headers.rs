@@ -1,4 +1,4 @@
-//! What an app's requests carry beside the usual headers: `headers`, `basic_auth_file`,
+//! Keys of `[[apps]]` for further headers of the app's requests: `headers`, `basic_auth_file`,
 //! `pass_access_token`.
 
 use std::path::Path;
@@ -156,7 +156,7 @@ mod tests {
             ("{ \"X-A\" = \"a\\r\\nB: CANARY\" }", "printable ASCII"),
             ("{ \"X-A\" = \"{CANARY}\" }", "there are {subject}, {email}"),
             ("{ \"X-A\" = \"{subject\" }", "belongs to no value"),
-            ("{ \"X-A\" = \"{subject}{email}\" }", "tell them apart"),
+            ("{ \"X-A\" = \"{subject}{email}\" }", "without a separator"),
             (
                 "{ \"X-A\" = \"{claim:/team}\" }",
                 "lacks /team, which a header of a names",

@@ -5,8 +5,8 @@ use crate::model::{frame_ancestors::FrameAncestors, site::WebOrigin, vhost::Host
 
 const KEY: &str = "frame_ancestors";
 
-/// Reads the key of an app. Each origin must be ours: Ludgate trusts the pages there to frame an
-/// app for its signed-in users.
+/// Reads the key of an app. Each origin must be one of this site: Ludgate trusts the pages there to
+/// frame an app for its signed-in users.
 pub(super) fn frame_ancestors(
     file: &ConfigFile<'_>,
     section: &ConfigSection<'_>,

@@ -169,7 +169,7 @@ pub struct AppSpec {
     pub path_rewrite: PathRewrite,
     /// On a path or on its own host.
     pub isolation: Isolation,
-    /// Other origins of ours whose pages may show it in a frame.
+    /// Other origins of the site whose pages may show it in a frame.
     pub frame_ancestors: Option<FrameAncestors>,
     /// Further ports, each on a host of its own.
     pub published_ports: Vec<PublishedPort>,
@@ -280,7 +280,7 @@ impl AppSpec {
                 .clone()
                 .or_else(|| self.port_upstream(port))?,
             access: published.access.clone(),
-            // These are of the app, and the port is another one.
+            // These belong to the app itself, not to its ports.
             further_upstreams: Vec::new(),
             sticky: false,
             health: None,

@@ -1,4 +1,4 @@
-//! The credentials that an app asks of the gateway itself (RFC 7617).
+//! The gateway's own credentials at an app (RFC 7617).
 
 use std::fmt;
 

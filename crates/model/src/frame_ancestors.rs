@@ -2,7 +2,7 @@
 
 use http::HeaderValue;
 
-/// Other origins of ours whose pages may show an app in a frame.
+/// Other origins of the site whose pages may show an app in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameAncestors {
     /// As browsers write them: scheme, host, and a port that is not the default.
@@ -30,7 +30,7 @@ impl FrameAncestors {
     }
 
     /// Whether a `Referer` is the address of a page at one of the origins.
-    pub fn have_page(&self, referer: &[u8]) -> bool {
+    pub fn contain_referer(&self, referer: &[u8]) -> bool {
         self.origins.iter().any(|origin| {
             let rest = referer.strip_prefix(origin.as_bytes());
             rest.is_some_and(|rest| rest.starts_with(b"/"))
@@ -52,7 +52,7 @@ mod tests {
             "frame-ancestors 'self' https://hub.test https://web.svc.test:8443"
         );
         for listed in ["https://hub.test/", "https://web.svc.test:8443/a?b"] {
-            assert!(ancestors.have_page(listed.as_bytes()), "{listed}");
+            assert!(ancestors.contain_referer(listed.as_bytes()), "{listed}");
         }
         for other in [
             "",
@@ -64,7 +64,7 @@ mod tests {
             "https://evil.test/https://hub.test/",
             "https://web.svc.test/",
         ] {
-            assert!(!ancestors.have_page(other.as_bytes()), "{other}");
+            assert!(!ancestors.contain_referer(other.as_bytes()), "{other}");
         }
         assert!(FrameAncestors::new(Vec::new()).is_none());
     }

@@ -18,7 +18,7 @@ const MAX_LENGTH: usize = 16 * 1024;
 /// A header of an app's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppHeader {
-    /// Its name. No spelling of it is taken over from a client.
+    /// Its name. A client's headers of this name, in any spelling, are removed.
     pub name: HeaderName,
     /// Its value.
     pub value: HeaderTemplate,
@@ -28,7 +28,7 @@ pub struct AppHeader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderTemplate {
     parts: Box<[TemplatePart]>,
-    /// Characters by which a reader tells values apart. They are escaped in values.
+    /// Characters between the values. They are escaped inside values.
     separators: Box<[u8]>,
 }
 
@@ -51,9 +51,9 @@ enum PersonValue {
 /// Why a text is no template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderTemplateError {
-    /// Receivers trim blanks, and drop empty fields.
-    #[error("must be a text that neither begins nor ends with a blank")]
-    Blank,
+    /// Receivers trim outer spaces, and drop empty fields.
+    #[error("must be a text that neither begins nor ends with a space")]
+    OuterSpace,
     /// A control character, or one outside of ASCII.
     #[error("has a character that no header can hold; constant text must be printable ASCII")]
     Unprintable,
@@ -62,16 +62,18 @@ pub enum HeaderTemplateError {
     Brace,
     /// Not one of the known values. It is not quoted, since constant text may be a secret.
     #[error(
-        "has braces around something else than a value; there are {{subject}}, {{email}}, {{preferred_username}}, {{groups}} and {{claim:<JSON pointer>}}"
+        "has an unknown value in braces; there are {{subject}}, {{email}}, {{preferred_username}}, {{groups}} and {{claim:<JSON pointer>}}"
     )]
     UnknownValue,
     /// Two values that a reader could not tell apart.
     #[error(
-        "has two values without a blank or a sign between them, so that a reader could not tell them apart"
+        "has two values without a separator; write a space or a punctuation character between them"
     )]
     Inseparable,
     /// The comma separates the members of a list.
-    #[error("has a comma between values, and one of them is a list with commas; use another sign")]
+    #[error(
+        "has a comma between values, and one of them is a list with commas; use another separator"
+    )]
     CommaBesideList,
 }
 
@@ -83,29 +85,29 @@ impl HeaderTemplate {
     /// See [`HeaderTemplateError`].
     pub fn parse(text: &str) -> Result<HeaderTemplate, HeaderTemplateError> {
         if text.is_empty() || text.starts_with(' ') || text.ends_with(' ') {
-            return Err(HeaderTemplateError::Blank);
+            return Err(HeaderTemplateError::OuterSpace);
         }
         let parts = parts(text)?;
         let mut values = parts.iter().filter(|part| part.value().is_some()).count();
         let mut separators: Vec<u8> = Vec::new();
-        let mut is_behind_value = false;
+        let mut is_after_value = false;
         let mut can_separate = true;
         for part in &parts {
             match part {
                 TemplatePart::Text(text) => {
-                    let signs = text.bytes().filter(|byte| is_sign(*byte));
-                    // Text before the first value and behind the last one separates nothing.
-                    if is_behind_value && values > 0 {
-                        separators.extend(signs.clone());
+                    let found = text.bytes().filter(|byte| is_separator(*byte));
+                    // Text before the first value and after the last one separates nothing.
+                    if is_after_value && values > 0 {
+                        separators.extend(found.clone());
                     }
-                    can_separate = signs.count() > 0;
+                    can_separate = found.count() > 0;
                 }
-                TemplatePart::Value(_) if is_behind_value && !can_separate => {
+                TemplatePart::Value(_) if is_after_value && !can_separate => {
                     return Err(HeaderTemplateError::Inseparable);
                 }
                 TemplatePart::Value(_) => {
                     values -= 1;
-                    (is_behind_value, can_separate) = (true, false);
+                    (is_after_value, can_separate) = (true, false);
                 }
             }
         }
@@ -192,17 +194,17 @@ impl HeaderTemplate {
     }
 
     fn push_text(&self, out: &mut String, text: &str) {
-        let has_outer_blank = has_outer_blank(text);
+        let has_outer_space = has_outer_space(text);
         push_escaped(out, text, |byte| {
-            byte == b'%' || (has_outer_blank && byte == b' ') || self.separates(byte)
+            byte == b'%' || (has_outer_space && byte == b' ') || self.separates(byte)
         });
     }
 
     /// A member of a list, or a claim that may be one.
     fn push_member(&self, out: &mut String, text: &str) {
-        let has_outer_blank = has_outer_blank(text);
+        let has_outer_space = has_outer_space(text);
         push_escaped(out, text, |byte| {
-            matches!(byte, b'%' | b',') || (has_outer_blank && byte == b' ') || self.separates(byte)
+            matches!(byte, b'%' | b',') || (has_outer_space && byte == b' ') || self.separates(byte)
         });
     }
 
@@ -297,12 +299,12 @@ fn is_printable(byte: u8) -> bool {
 }
 
 /// Whether a byte can separate values: escapes are written with letters, digits and `%`.
-fn is_sign(byte: u8) -> bool {
+fn is_separator(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric() && byte != b'%'
 }
 
 /// Whether receivers of a header would trim the text.
-fn has_outer_blank(text: &str) -> bool {
+fn has_outer_space(text: &str) -> bool {
     text.starts_with(' ') || text.ends_with(' ')
 }
 

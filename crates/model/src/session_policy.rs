@@ -1,4 +1,4 @@
-//! What an app asks of the sessions of its users.
+//! Settings of one app for the sessions of its users.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub struct SessionPolicy {
     /// What counts as use.
     pub keep_alive: KeepAlive,
     /// Its sessions expire after this long without use, and begin only with a sign-in that is not
-    /// older. `None`: after `session.idle`, with any sign-in. Only apps on hosts of their own have
-    /// one.
+    /// older. `None`: they expire after `session.idle`, and begin with any sign-in. Only for apps
+    /// on hosts of their own.
     pub idle: Option<Duration>,
-    /// Its pages load the script that tells users of an ended session.
+    /// Its pages load the script that tells users when the session has ended.
     pub has_notice: bool,
 }

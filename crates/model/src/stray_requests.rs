@@ -1,5 +1,5 @@
 //! Requests that pages of an app send to addresses outside of its mount, usually because the app
-//! does not know its mount. Operators learn of them, but not of each.
+//! does not know its mount. At most one a minute is reported to operators.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

@@ -59,7 +59,7 @@ struct MemberLoad {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Usability {
     Usable,
-    /// It lately accepted no connection.
+    /// It accepted no connection within the last seconds.
     Avoided,
     /// It fails its health check. If all do, the check may be wrong, and all are tried.
     Failing,
@@ -210,7 +210,7 @@ impl GroupMember {
         self.check.as_ref().is_some_and(CheckRecord::is_failing)
     }
 
-    /// Whether it lately accepted no connection.
+    /// Whether it accepted no connection within the last seconds.
     pub fn is_avoided(&self, now: Instant) -> bool {
         let until = self.load.avoided_until.load(Relaxed);
         until != NEVER && self.load.millis(now) < until

@@ -1,6 +1,6 @@
 //! Keys of apps and their sources.
 
-use super::key::{Key, Kind, Section, key};
+use super::key::{Key, Kind, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "true",
-        "Keep each user, and each anonymous client by address, at one upstream of the list. An upstream that is lost moves its own users only.",
+        "Keep each user, and each anonymous client by address, at one upstream of the list. If an upstream is lost, only its own users move.",
     ),
     key(
         "apps",
@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "",
         "\"15m\"",
-        "Longest time since the person entered credentials at the provider (auth_time), at least 1m. People who did so earlier, or at an unknown time, sign in again; bearer tokens get 401. Checked when a request, a WebSocket or a stream begins. Also for published ports. Needs [identity]. See docs/access.md.",
+        "Longest time since the person entered credentials at the provider (claim auth_time), at least 1m. People who did so earlier, or at an unknown time, sign in again; bearer tokens get 401. Checked when a request, a WebSocket or a stream begins. Also for published ports. Needs [identity]. See docs/access.md.",
     ),
     key(
         "apps",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "",
         "[\"phr\"]",
-        "Accepted authentication context classes of the provider (acr), the preferred one first; at most 8. People who signed in with another one sign in again, as for max_age. Also for published ports.",
+        "Accepted authentication context classes of the provider (claim acr), the preferred one first; at most 8. People who signed in with another one sign in again, as for max_age. Also for published ports.",
     ),
     key(
         "apps",
@@ -170,7 +170,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"https://hub.example.com\"]",
-        "Other origins of this site whose pages may show the app in a frame: site.url, or addresses of hosts below site.apps_domain. Browsers send cookies in such a frame only if both origins have one registrable domain. Not for published ports. See docs/apps.md.",
+        "Other origins of this site whose pages may show the app in a frame: site.url, or origins of hosts below site.apps_domain. Browsers send cookies in such a frame only if both origins have one registrable domain. Not for published ports. See docs/apps.md.",
     ),
     key(
         "apps",
@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Send X-Forwarded-Access-Token: the access token of the provider of a person with a session. Only for apps that may act for the person. Needs [identity]. Not for published ports.",
+        "Send X-Forwarded-Access-Token: the provider's access token of a person with a session. Only for apps that may act for the person. Needs [identity]. Not for published ports.",
     ),
     key(
         "apps",
@@ -298,7 +298,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"used\"",
         "\"open\"",
-        "What keeps the session: used (requests, and what the client sends), or open (also an open WebSocket or event stream, until session.lifetime). See docs/sessions.md.",
+        "What counts as use of the session: used (requests, and data from the client), or open (also an open WebSocket or event stream, until session.lifetime). See docs/sessions.md.",
     ),
     key(
         "apps",
@@ -314,7 +314,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Add a script of Ludgate to the app's pages that tells the user when the session has ended, with a link to sign in. See docs/sessions.md for the pages that it is added to.",
+        "Add a script to the app's pages that tells the user when the session has ended, with a link to sign in. See docs/sessions.md for the pages that get it.",
     ),
     key(
         "apps",
@@ -347,158 +347,5 @@ pub const KEYS: &[Key] = &[
         "",
         "{ certificate = \"client.crt\", key = \"client.key\" }",
         "PEM files of the client certificate chain and its key, presented to an https upstream that requests one.",
-    ),
-];
-
-/// The keys of a published port.
-pub const PORT_KEYS: &[Key] = &[
-    key(
-        "apps.published_ports",
-        "access",
-        Kind::Rule,
-        "the app's access",
-        "\"public\"",
-        "Like apps.access.",
-    ),
-    key(
-        "apps.published_ports",
-        "label",
-        Kind::Text,
-        "",
-        "\"Web\"",
-        "Shown in lists of apps.",
-    ),
-    key(
-        "apps.published_ports",
-        "upstream",
-        Kind::Text,
-        "the app's host at this port",
-        "\"http://127.0.0.1:8080\"",
-        "Address of the port, if it is elsewhere. Required if the app is at a unix socket, which has no ports, or has several upstreams.",
-    ),
-];
-
-/// The keys of a rule for paths.
-pub const PATH_KEYS: &[Key] = &[
-    key(
-        "apps.paths",
-        "prefix",
-        Kind::Text,
-        "",
-        "\"/health\"",
-        "The path below the app's root, without the app's own prefix. The rule is for this path and all paths below it. Compared byte by byte.",
-    ),
-    key(
-        "apps.paths",
-        "methods",
-        Kind::Texts,
-        "[]",
-        "[\"GET\"]",
-        "Methods that the rule is for; GET includes HEAD. Empty: all.",
-    ),
-    key(
-        "apps.paths",
-        "access",
-        Kind::Rule,
-        "",
-        "\"public\"",
-        "Like apps.access. It may be stricter or more open than the app's.",
-    ),
-];
-
-/// The health check of an app's upstreams.
-pub const HEALTH: Section = Section {
-    name: "apps.health",
-    purpose: "The health check of an app: a GET to each upstream, without cookies and identity headers, on a connection of its own with the app's protocol and TLS settings. A status from 200 to 399 passes.",
-    is_optional: true,
-};
-
-/// The keys of [`HEALTH`].
-pub const HEALTH_KEYS: &[Key] = &[
-    key(
-        "apps.health",
-        "path",
-        Kind::Text,
-        "",
-        "\"/healthz\"",
-        "Path of the check, as the app gets it; a query is possible. Required.",
-    ),
-    key(
-        "apps.health",
-        "interval",
-        Kind::Duration,
-        "\"10s\"",
-        "\"10s\"",
-        "Time between two checks of one upstream, from 100ms to 1h.",
-    ),
-    key(
-        "apps.health",
-        "timeout",
-        Kind::Duration,
-        "\"2s\"",
-        "\"2s\"",
-        "Deadline of one check, from the connection to the response head.",
-    ),
-    key(
-        "apps.health",
-        "failures",
-        Kind::Number,
-        "2",
-        "2",
-        "An upstream fails after this many failed checks in a row, from 1 to 100. It passes again with the first success.",
-    ),
-];
-
-/// Viewers of volumes.
-pub const VIEWERS: Section = Section {
-    name: "kubernetes.viewers",
-    purpose: "PVCViewers of the namespaces: a viewer is at <prefix>/<namespace>/<name>/. Not with isolation \"host\".",
-    is_optional: true,
-};
-
-/// Installed apps that are served.
-pub const INSTALLATIONS: Section = Section {
-    name: "kubernetes.installations",
-    purpose: "Apps that were installed from charts: an app whose definition has `expose` is at <prefix>/<namespace>/<name>/. Not with isolation \"host\".",
-    is_optional: true,
-};
-
-/// The keys of [`INSTALLATIONS`].
-pub const INSTALLATION_KEYS: &[Key] = &[
-    key(
-        "kubernetes.installations",
-        "prefix",
-        Kind::Text,
-        "\"/installs\"",
-        "\"/installs\"",
-        "Path of all installed apps.",
-    ),
-    key(
-        "kubernetes.installations",
-        "all_namespaces",
-        Kind::Switch,
-        "false",
-        "true",
-        "Serve installations of all namespaces, and not only of those above. As all_namespaces of [controller.installations].",
-    ),
-];
-
-/// The keys of [`VIEWERS`].
-pub const VIEWER_KEYS: &[Key] = &[
-    key(
-        "kubernetes.viewers",
-        "prefix",
-        Kind::Text,
-        "\"/pvcviewers\"",
-        "\"/pvcviewers\"",
-        "Path of all viewers. Viewers with another `spec.networking.basePrefix` are not served.",
-    ),
-    key(
-        "kubernetes.viewers",
-        "access",
-        Kind::Text,
-        "",
-        "\"group:ns-{namespace}\"",
-        "Access rule of every viewer: public, user, group:<name> or owner:<subject>. In a name or subject, {namespace} and {name} are those of the viewer, {label:KEY} and {annotation:KEY} are of its Namespace object, which needs the rights in config/rbac/viewer-namespaces.yaml. Absent, or a label that the namespace does not have: everybody is denied.",
     ),
 ];

@@ -49,7 +49,7 @@ pub const INNER_KEYS: &[Key] = &[
         Kind::Text,
         "\"self\"",
         "\"production\"",
-        "The name of this cluster in the selectors of definitions. The API reads it too, which deletes no app that is enforced here.",
+        "The name of this cluster in the selectors of definitions. The API reads it too: it deletes no application that is enforced on this cluster.",
     ),
     key(
         "controller.installations",

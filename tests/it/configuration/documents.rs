@@ -1,5 +1,5 @@
-//! Documents that a first installation begins with: their configurations are valid, and their
-//! commands of `ludgate` exist. And that of operators explains each reason of a decision.
+//! Documents for a first installation: their configurations are valid, and their commands of
+//! `ludgate` exist. The document for operators explains each reason of a decision.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ const REASONS: [&str; 3] = [
     include_str!("../../../src/incoming/malformed.rs"),
     include_str!("../../../src/authorize/outcome.rs"),
 ];
-/// What each provider of the document must call.
+/// The redirect URI, the same for each provider of the document.
 const CALLBACK: &str = "https://hub.example.com/oauth2/callback";
 
 /// A folder with the files that the configurations name.

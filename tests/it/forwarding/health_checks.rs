@@ -1,4 +1,4 @@
-//! Health checks: what they send, what a failing upstream gets, and who is told.
+//! Health checks: what they send, when a failing upstream gets requests, and what operators see.
 
 use super::several_upstreams::{app, listed, name_of, parsed};
 use crate::support::{

@@ -1,5 +1,5 @@
-//! An app with several upstreams: how requests are spread, who stays where, and what becomes of a
-//! request whose upstream is lost.
+//! An app with several upstreams: how requests are spread, which visitors keep their upstream, and
+//! what becomes of a request whose upstream is lost.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 

@@ -53,7 +53,7 @@ impl Rechecks {
             if let Some(guard) = sign_in.start_check() {
                 let outcome = self.refresh_access_token(sign_in).await;
                 drop(guard);
-                // The result of another replica is waited for.
+                // Another replica refreshes: its result is polled.
                 if outcome != RecheckOutcome::Elsewhere {
                     break;
                 }
@@ -69,7 +69,8 @@ impl Rechecks {
         self.recheck(sign_in, RefreshPurpose::AccessToken).await
     }
 
-    /// A provider that gives no token, or one that expires at once, is not called for each request.
+    /// Without a fresh token, delays the next refresh: a provider that issues no token, or one that
+    /// expires at once, must not be called for each request.
     fn postpone_if_not_fresh(&self, sign_in: &SignIn) {
         let is_fresh = self.access_token_state(sign_in) == AccessTokenState::Fresh;
         if !is_fresh || sign_in.check().is_required() {

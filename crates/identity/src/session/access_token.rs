@@ -10,8 +10,8 @@ use crate::model::secret::Secret;
 
 /// Longest token that is kept, in bytes. Few servers accept longer headers.
 const MAX_LENGTH: usize = 16 * 1024;
-/// A token is renewed this long before it expires, in seconds, so that the app has as long to use
-/// it; one of a short lifetime after three quarters of it.
+/// A token is renewed this many seconds before it expires, so that the app has time to use it. A
+/// token with a short lifetime is renewed after three quarters of it.
 const RENEWED_BEFORE: i64 = 60;
 
 /// An access token. Times are in seconds since 1970.
@@ -19,7 +19,7 @@ const RENEWED_BEFORE: i64 = 60;
 pub struct KeptAccessToken {
     token: Secret,
     received_at: i64,
-    /// `None`: the provider did not say, so it is replaced with each identity check alone.
+    /// `None`: not known, so only identity checks replace the token.
     expires_at: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What does not change in an app session.
+//! The part of an app session that does not change.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What templates render for which person, and which texts are none.
+//! What templates render for a person, and which texts are no templates.
 
 use super::*;
 use crate::{
@@ -168,9 +168,9 @@ fn a_value_that_is_too_long_is_not_sent() {
 fn a_text_that_is_no_template_is_refused() {
     use HeaderTemplateError as Error;
     for (text, expected) in [
-        ("", Error::Blank),
-        (" a", Error::Blank),
-        ("{subject} ", Error::Blank),
+        ("", Error::OuterSpace),
+        (" a", Error::OuterSpace),
+        ("{subject} ", Error::OuterSpace),
         ("a\nb", Error::Unprintable),
         ("a\tb", Error::Unprintable),
         ("b\u{fc}ro", Error::Unprintable),

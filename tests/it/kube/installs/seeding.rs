@@ -1,5 +1,5 @@
-//! Crashes while the apps that the Secret of a target lists are made: each app is made once, and the
-//! list goes when all are there.
+//! Crashes while the apps that the Secret of a target lists are made: each app is made once, and
+//! the list is removed when all are there.
 
 use std::collections::BTreeMap;
 

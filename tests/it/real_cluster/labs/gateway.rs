@@ -1,5 +1,6 @@
-//! Labs through the gateway (docs/labs.md), with a real hub: its configuration is the shipped example,
-//! and people sign in at the gateway alone. Gateway and lab controller have the shipped rights.
+//! Labs through the gateway (docs/labs.md), with a real hub: its configuration is the shipped
+//! example, and people sign in at the gateway alone. Gateway and lab controller have the shipped
+//! rights.
 
 use std::net::SocketAddr;
 
@@ -27,7 +28,7 @@ const EVENTS: &str = "/api/events/subscribe";
 const PING: [u8; 6] = [0x89, 0x80, 0, 0, 0, 0];
 const PONG: u8 = 0x8a;
 
-/// What a site has in the place of a user-info URL: it describes alice, whoever asks.
+/// What a site has in the place of a user-info URL: it describes alice to every caller.
 async fn describe_alice() -> Backend {
     let described = json!({
         "username": "alice", "uid": 1101, "gid": 1101,

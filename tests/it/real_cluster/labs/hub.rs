@@ -193,8 +193,8 @@ fn config(site: &LabSite, address: &HubAddress, hub: SocketAddr, token: &Path) -
     text
 }
 
-/// What the example leaves to the site: the proxy, and files. Each start shows its progress, however
-/// short it is.
+/// What the example leaves to the site: the proxy, and files. Each start shows its progress,
+/// however short it is.
 fn settings(address: &HubAddress, proxy_api: SocketAddr, folder: &Path) -> String {
     let folder = folder.display();
     let HubAddress { proxy, base, .. } = address;
