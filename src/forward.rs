@@ -53,6 +53,7 @@ use crate::{
         arrival::{Framing, RequestClass},
         concurrency_limit::SlotKind,
         grpc::GrpcCall,
+        header_values::has_media_type,
     },
     session::usage::Usage,
 };
@@ -358,13 +359,4 @@ fn is_silent_by_nature(headers: &HeaderMap) -> bool {
 /// Whether an answer is server-sent events.
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
     has_media_type(headers, b"text/event-stream")
-}
-
-/// Whether the media type of an answer begins with this name.
-fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .map_or(&b""[..], |kind| kind.as_bytes());
-    kind.get(..name.len())
-        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
 }

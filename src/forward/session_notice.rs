@@ -5,8 +5,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use hyper::body::Body;
 
-use super::{download::Download, has_media_type};
-use crate::model::header_values::{Occurrence, list, occurrence};
+use super::download::Download;
+use crate::model::header_values::{Occurrence, has_media_type, list, occurrence};
 
 /// The tag. `async`: the page does not wait for it.
 const TAG: &str = "<script src=\"/.ludgate/session.js\" async></script>";

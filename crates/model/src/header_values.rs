@@ -1,6 +1,6 @@
 //! Values of header fields as bytes: of fields that may occur once, and of comma-separated lists.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// How often a field occurs. Two recipients may read different values of one that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +45,17 @@ pub fn members(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
         .map(<[u8]>::trim_ascii)
 }
 
+/// Whether the media type of a body begins with this name.
+pub fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .map_or(&b""[..], |kind| kind.as_bytes());
+    kind.get(..name.len())
+        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+}
+
 #[cfg(test)]
 mod tests {
-    use http::header;
-
     use super::*;
 
     fn headers(lines: &[&'static str]) -> HeaderMap {
