@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::saved_forms::{TYPED, resume, saved_form, send};
 use crate::support::{
-    browser::{Browser, From},
+    browser::{Browser, From, at_built_in_provider},
     message::Message,
     origins::Origins,
     until::until_async,
@@ -104,6 +104,18 @@ async fn a_person_who_signed_in_too_long_ago_signs_in_again_and_lands_on_the_sam
     assert_eq!(alice.open("/apps/grp/x?y=1").await.status(), 200);
     assert!(world.websocket(&alice, "grp").await.carries().await);
     world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_may_take_minutes_to_enter() {
+    let (world, mut alice) = too_late().await;
+    let start = alice.open("/apps/grp/x").await;
+    let authorize = location(&alice.open(&location(&start)).await);
+    world.manual_clock.advance(300 * SECOND);
+    let back = at_built_in_provider(&authorize, "alice").await;
+    let landed = alice.open(&back).await;
+    assert_eq!(landed.status(), 303, "{}", landed.text());
+    assert_eq!(alice.open("/apps/grp/x").await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
