@@ -286,6 +286,15 @@ async fn an_app_on_its_own_host_is_opened_again_after_the_sign_in() {
     }
     assert_eq!(world.provider.calls("authorize"), 1);
     world.manual_clock.advance(MAX_AGE + SECOND);
+    // Whoever does not go on keeps the session.
+    let window = format!("{}/.ludgate/renewed", world.on_host("grp"));
+    for leads_away in [&page, &window] {
+        let answer = alice.open(leads_away).await;
+        assert_eq!(answer.status(), 302);
+        assert!(answer.all("set-cookie").is_empty(), "{answer:?}");
+    }
+    let refused = alice.fetch(&page).await.json();
+    assert_eq!(refused["reason"], "authentication_too_old");
     let (url, answer) = alice.follow(&page, "alice").await;
     assert_eq!((answer.status(), &url), (200, &page));
     assert_eq!(world.provider.calls("authorize"), 2);
