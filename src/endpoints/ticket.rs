@@ -146,9 +146,9 @@ pub(super) async fn give(
     };
     let app = permit.app().clone();
     let now = gateway.clock.now();
-    // A window that renews a session of an app with open paths needs one, whatever its first page
-    // needs. A session grants nothing.
-    let renews = target == RENEWED && !app.spec.paths.is_empty();
+    // A window that renews a session needs one, whatever the app's first page needs: without it the
+    // host would lead the browser back here. A session grants nothing.
+    let renews = target == RENEWED;
     let reply = if permit.principal().is_none() && !renews {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
     } else if !gateway.callers.may_begin_session(sign_in, &app) {
