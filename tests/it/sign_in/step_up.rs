@@ -286,6 +286,9 @@ async fn an_app_on_its_own_host_is_opened_again_after_the_sign_in() {
     }
     assert_eq!(world.provider.calls("authorize"), 1);
     world.manual_clock.advance(MAX_AGE + SECOND);
+    let status = format!("{}/.ludgate/session", world.on_host("grp"));
+    let state = alice.fetch(&status).await.json();
+    assert_eq!(state["signed_in"], false, "not enough for the app");
     // Whoever does not go on keeps the session.
     let window = format!("{}/.ludgate/renewed", world.on_host("grp"));
     for leads_away in [&page, &window] {
@@ -298,6 +301,7 @@ async fn an_app_on_its_own_host_is_opened_again_after_the_sign_in() {
     let (url, answer) = alice.follow(&page, "alice").await;
     assert_eq!((answer.status(), &url), (200, &page));
     assert_eq!(world.provider.calls("authorize"), 2);
+    assert_eq!(alice.fetch(&status).await.json()["signed_in"], true);
     // The site knows a recent sign-in, so that another visit needs no provider.
     assert_eq!(alice.open(&page).await.status(), 200);
     // A sign-in that is too old leads to the provider before there is a session on the host.
