@@ -4,7 +4,7 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::call::EndpointCall;
+use super::{call::EndpointCall, step_up};
 use crate::{
     catalog::lookup::Lookup,
     model::{authentication::AuthenticationRequirement, caller::Caller, vhost::VirtualHost},
@@ -54,15 +54,20 @@ pub(super) async fn find(call: EndpointCall<'_, '_>) -> PageSession {
     }
 }
 
-/// Whether the page still has a session, and the seconds until it expires if nothing is used.
+/// Whether the page still has a session that its app accepts, and the seconds until it expires if
+/// nothing is used.
 pub(super) async fn status(call: EndpointCall<'_, '_>) -> EndpointReply {
     // Cookies of another site's request do not count.
-    let live = if call.is_foreign() {
-        None
+    let session = if call.is_foreign() {
+        PageSession::default()
     } else {
-        find(call).await.live
+        find(call).await
     };
-    let body = match live {
+    let requirement = session.requirement.as_ref();
+    let body = match session.live {
+        Some(live) if !step_up::is_met(call, live.sign_in(), requirement) => {
+            json!({"signed_in": false})
+        }
         Some(live) => {
             let left = live.time_left(call.gateway.clock.now());
             json!({"signed_in": true, "expires_in": left / 1000})

@@ -41,7 +41,8 @@ pub(super) async fn renewed(call: EndpointCall<'_, '_>) -> EndpointReply {
             EndpointReply::redirect(StatusCode::FOUND, start)
         }
         VirtualHost::Host(_) | VirtualHost::Port(_) => {
-            ticket::lead_to_site(call, RENEWED, requirement.as_ref())
+            let has_session = session.live.is_some();
+            ticket::lead_to_site(call, RENEWED, requirement.as_ref(), has_session)
         }
     }
 }

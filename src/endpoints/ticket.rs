@@ -99,22 +99,25 @@ pub(super) fn sign_in_address(
     })
 }
 
-/// On an app's host: sends a person, who opens a page there, to the site to sign in.
+/// On an app's host: sends a person, who opens a page there, to the site to sign in. `has_session`:
+/// the host's session is live, but the app requires another sign-in.
 pub fn lead_to_site(
     call: EndpointCall<'_, '_>,
     target: &str,
     requirement: Option<&AuthenticationRequirement>,
+    has_session: bool,
 ) -> EndpointReply {
     let SignInAddress { location, bind } = match sign_in_address(call, target, requirement) {
         Ok(address) => address,
         Err(reason) => return EndpointReply::refuse(reason),
     };
     let reply = EndpointReply::redirect(StatusCode::FOUND, location).with_cookie(bind);
-    if call.request.cookies_or_none().app.is_empty() {
+    // A live session stays until the sign-in replaces it: the person may not complete that, and any
+    // page can lead a browser here.
+    if has_session || call.request.cookies_or_none().app.is_empty() {
         return reply;
     }
-    // The cookie of an expired session is removed here: the site cannot remove it. A live one is
-    // replaced after the sign-in.
+    // The cookie of an expired session is removed here: the site cannot remove it.
     let site = call.site();
     let name = site.cookies.app_at(&call.request.arrival.vhost);
     reply.with_cookie(cookie::clear(&name, "/", site.origin.secure))
@@ -143,9 +146,9 @@ pub(super) async fn give(
     };
     let app = permit.app().clone();
     let now = gateway.clock.now();
-    // A window that renews a session of an app with open paths needs one, whatever its first page
-    // needs. A session grants nothing.
-    let renews = target == RENEWED && !app.spec.paths.is_empty();
+    // A window that renews a session needs one, whatever the app's first page needs: without it the
+    // host would lead the browser back here. A session grants nothing.
+    let renews = target == RENEWED;
     let reply = if permit.principal().is_none() && !renews {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
     } else if !gateway.callers.may_begin_session(sign_in, &app) {

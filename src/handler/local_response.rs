@@ -21,7 +21,7 @@ use crate::{
     endpoints::{self, EndpointCall, ticket},
     forward::body::Source,
     incoming::{IncomingRequest, request_class::prefers_html},
-    model::{authentication::AuthenticationRequirement, grpc::GrpcCall, vhost::VirtualHost},
+    model::{grpc::GrpcCall, vhost::VirtualHost},
     pages,
     respond::{self, Audience, body::ReplyBody, endpoint::EndpointReply},
     saved_form::{Saved, SavedForms, page::SavedFormPage},
@@ -78,8 +78,7 @@ impl Handler {
                 self.drop_token(&permit, tenant, request, progress).await
             }
             Decision::SignIn { return_to, refusal } => {
-                let requirement = refusal.required_authentication();
-                self.lead_to_sign_in(&return_to, requirement, request, context, entry)
+                self.lead_to_sign_in(&return_to, &refusal, request, context, entry)
             }
             Decision::Endpoint(endpoint) => {
                 let call = self.call(request, context);
@@ -143,16 +142,19 @@ impl Handler {
     fn lead_to_sign_in(
         &self,
         return_to: &str,
-        requirement: Option<&AuthenticationRequirement>,
+        refusal: &Refusal,
         request: &IncomingRequest<'_>,
         context: &Context<'_>,
         entry: &mut Entry,
     ) -> Response<ReplyBody> {
+        let requirement = refusal.required_authentication();
         if request.arrival.vhost == VirtualHost::Site {
             let start = pages::start_with(request.site(), return_to, requirement);
             return respond::redirect(StatusCode::FOUND, &start);
         }
-        let reply = ticket::lead_to_site(self.call(request, context), return_to, requirement);
+        let call = self.call(request, context);
+        let has_session = refusal.reason.is_step_up();
+        let reply = ticket::lead_to_site(call, return_to, requirement, has_session);
         entry.labels.1 = reply.reason.unwrap_or(entry.labels.1);
         respond::endpoint(reply, Audience::new(request, None), &request.id)
     }

@@ -12,6 +12,8 @@ use crate::model::{app::Upstream, health_check::HealthCheck};
 const MAX_UPSTREAMS: usize = 32;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_INTERVAL: Duration = Duration::from_secs(3600);
+/// A check that hangs holds one of few places.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 const DEFAULT_FAILURES: u64 = 2;
@@ -104,6 +106,10 @@ fn check(table: ConfigSection<'_>) -> Option<HealthCheck> {
     if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&interval) {
         table.wrong("interval", "must be between 100ms and 1h", None);
     }
+    let timeout = table.positive("timeout", DEFAULT_TIMEOUT);
+    if timeout > MAX_TIMEOUT {
+        table.wrong("timeout", "is longer than 1m", None);
+    }
     let failures = table.number("failures").unwrap_or(DEFAULT_FAILURES);
     if !(1..=100).contains(&failures) {
         table.wrong("failures", "must be between 1 and 100", None);
@@ -111,7 +117,7 @@ fn check(table: ConfigSection<'_>) -> Option<HealthCheck> {
     Some(HealthCheck {
         path: table.required("path", path)?,
         interval,
-        timeout: table.positive("timeout", DEFAULT_TIMEOUT),
+        timeout,
         failures: u32::try_from(failures).unwrap_or(u32::MAX),
     })
 }

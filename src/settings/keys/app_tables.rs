@@ -89,7 +89,7 @@ pub const HEALTH_KEYS: &[Key] = &[
         Kind::Duration,
         "\"2s\"",
         "\"2s\"",
-        "Deadline of one check, from the connection to the response head.",
+        "Deadline of one check, from the connection to the response head; at most 1m.",
     ),
     key(
         "apps.health",

@@ -121,6 +121,10 @@ fn wrong_lists_and_checks_are_mistakes_that_name_the_key() {
         (
             check("path = \"/\", timeout = \"0s\""),
             "health.timeout",
+        ),
+        (
+            check("path = \"/\", timeout = \"61s\""),
+            "health.timeout",
             "longer than nothing",
         ),
         (

@@ -140,11 +140,18 @@ async fn the_end_of_a_renewal_is_for_who_has_a_session_there() {
             "{person}"
         );
     }
-    assert_eq!(
-        world.backend("grp").count(),
-        0,
-        "no app is asked for any of it"
-    );
+    // A public app needs no session. The window ends there too, and not in a circle.
+    let mut one = Origins::new(&world);
+    let window = format!("{}/.ludgate/renewed", world.on_host("pub"));
+    let (url, page) = one.follow(&window, "alice").await;
+    assert_eq!((page.status(), url), (200, window));
+    for app in ["grp", "pub"] {
+        assert_eq!(
+            world.backend(app).count(),
+            0,
+            "no app is asked for any of it"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

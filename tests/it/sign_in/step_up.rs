@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::saved_forms::{TYPED, resume, saved_form, send};
 use crate::support::{
-    browser::{Browser, From},
+    browser::{Browser, From, at_built_in_provider},
     message::Message,
     origins::Origins,
     until::until_async,
@@ -104,6 +104,18 @@ async fn a_person_who_signed_in_too_long_ago_signs_in_again_and_lands_on_the_sam
     assert_eq!(alice.open("/apps/grp/x?y=1").await.status(), 200);
     assert!(world.websocket(&alice, "grp").await.carries().await);
     world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_may_take_minutes_to_enter() {
+    let (world, mut alice) = too_late().await;
+    let start = alice.open("/apps/grp/x").await;
+    let authorize = location(&alice.open(&location(&start)).await);
+    world.manual_clock.advance(300 * SECOND);
+    let back = at_built_in_provider(&authorize, "alice").await;
+    let landed = alice.open(&back).await;
+    assert_eq!(landed.status(), 303, "{}", landed.text());
+    assert_eq!(alice.open("/apps/grp/x").await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -274,9 +286,22 @@ async fn an_app_on_its_own_host_is_opened_again_after_the_sign_in() {
     }
     assert_eq!(world.provider.calls("authorize"), 1);
     world.manual_clock.advance(MAX_AGE + SECOND);
+    let status = format!("{}/.ludgate/session", world.on_host("grp"));
+    let state = alice.fetch(&status).await.json();
+    assert_eq!(state["signed_in"], false, "not enough for the app");
+    // Whoever does not go on keeps the session.
+    let window = format!("{}/.ludgate/renewed", world.on_host("grp"));
+    for leads_away in [&page, &window] {
+        let answer = alice.open(leads_away).await;
+        assert_eq!(answer.status(), 302);
+        assert!(answer.all("set-cookie").is_empty(), "{answer:?}");
+    }
+    let refused = alice.fetch(&page).await.json();
+    assert_eq!(refused["reason"], "authentication_too_old");
     let (url, answer) = alice.follow(&page, "alice").await;
     assert_eq!((answer.status(), &url), (200, &page));
     assert_eq!(world.provider.calls("authorize"), 2);
+    assert_eq!(alice.fetch(&status).await.json()["signed_in"], true);
     // The site knows a recent sign-in, so that another visit needs no provider.
     assert_eq!(alice.open(&page).await.status(), 200);
     // A sign-in that is too old leads to the provider before there is a session on the host.

@@ -92,17 +92,21 @@ impl PendingSignIn {
 
     /// Checks that an authentication meets what was required when the sign-in began. Its age then
     /// counts, as it did for the provider: a person with a session there may come back seconds
-    /// after the limit.
+    /// after the limit. Credentials that were entered since are of no age, however long that took.
+    /// `now` is in seconds since 1970.
     ///
     /// # Errors
     /// What the provider did not confirm.
     pub fn check_authentication(
         &self,
         authentication: &AuthenticationEvent,
+        now: i64,
     ) -> Result<(), InsufficientAuthentication> {
+        let entered = authentication.time.unwrap_or(self.issued);
+        let at = entered.min(now).max(self.issued);
         let (max_age, acr_values) = (self.max_age.as_deref(), self.acr_values.as_deref());
         match AuthenticationRequirement::from_parameters(max_age, acr_values) {
-            Ok(Some(requirement)) => requirement.check(authentication, self.issued),
+            Ok(Some(requirement)) => requirement.check(authentication, at),
             Ok(None) => Ok(()),
             // Never sealed by this version.
             Err(_) => Err(InsufficientAuthentication::OtherContext),
@@ -178,6 +182,41 @@ fn key(state: &str) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_count_from_when_the_sign_in_began_and_may_take_as_long_as_it() {
+        use InsufficientAuthentication::TooOld;
+        let pending = PendingSignIn {
+            nonce: String::new(),
+            verifier: String::new(),
+            return_to: "/".into(),
+            issuer: String::new(),
+            issued: 1000,
+            bind: String::new(),
+            hand_over: None,
+            max_age: Some("300".into()),
+            acr_values: None,
+        };
+        for (time, now, wanted) in [
+            (Some(700), 1500, Ok(())),
+            (Some(699), 1000, Err(TooOld)),
+            (Some(1000), 1000, Ok(())),
+            (Some(1061), 1061, Ok(())),
+            (Some(1590), 1600, Ok(())),
+            // The provider's clock is ahead.
+            (Some(1660), 1600, Ok(())),
+            (Some(1661), 1600, Err(TooOld)),
+            (Some(i64::MAX), 1600, Err(TooOld)),
+            (Some(i64::MIN), 1600, Err(TooOld)),
+            // Another replica began the sign-in, and its clock is ahead.
+            (Some(990), 990, Ok(())),
+            (None, 1000, Err(TooOld)),
+        ] {
+            let authentication = AuthenticationEvent::new(time, None);
+            let checked = pending.check_authentication(&authentication, now);
+            assert_eq!(checked, wanted, "{time:?} at {now}");
+        }
+    }
 
     #[test]
     fn a_state_that_was_just_used_is_remembered_however_many_there_were() {

@@ -207,7 +207,8 @@ impl SignInFlow {
         };
         self.used.remember(&returned.state);
         let mut person = claims::person(claims, &self.context.settings, TokenKind::Id);
-        pending.check_authentication(&person.authentication)?;
+        let now = self.context.clock.wall_seconds();
+        pending.check_authentication(&person.authentication, now)?;
         let others = &claims.additional_claims().0;
         let missing = self.completion.missing(&person, claims);
         self.completion
