@@ -107,9 +107,9 @@ pub fn misspells_auth_request(name: &str) -> bool {
 }
 
 /// A byte of a name as some servers read it. CGI, FastCGI and WSGI servers turn a name into a
-/// variable (RFC 3875 section 4.1.18 asks for `-` alone, but some map every byte other than a letter
-/// or a digit to `_`), so `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in
-/// lower case.
+/// variable (RFC 3875 section 4.1.18 asks for `-` alone, but some map every byte other than a
+/// letter or a digit to `_`), so `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names
+/// arrive in lower case.
 fn dashed(byte: u8) -> u8 {
     if byte.is_ascii_alphanumeric() {
         byte
