@@ -105,9 +105,11 @@ impl Snapshot {
         let specs: Vec<AppSpec> = specs.into_iter().collect();
         let on_host = |label: &HostLabel, spec: &AppSpec| {
             let old = before.and_then(|before| before.hosts.get(label));
+            // The host may have been that of a port of another app.
+            let old = old.filter(|app| *app.id() == spec.id);
             let same = old.filter(|app| app.spec == *spec);
             same.cloned()
-                .unwrap_or_else(|| follows(old, App::on_host(spec.clone())))
+                .unwrap_or_else(|| Arc::new(follows(old, App::on_host(spec.clone()))))
         };
         let mut hosts = HashMap::default();
         if site.apps_domain.is_some() {
@@ -138,13 +140,13 @@ impl Snapshot {
                 let same = old.filter(|app| app.spec == spec && app.host == own);
                 let id = spec.id.clone();
                 let hosted = || {
-                    let mut app = App::hosted(spec, site.mount_of(&id), own);
-                    // Both addresses of the app lead to one upstream.
+                    let mut app = follows(old, App::hosted(spec, site.mount_of(&id), own));
+                    // Both addresses of the app lead to its upstreams, which are checked once.
                     if let Some(on_host) = own.and_then(|label| hosts.get(&label)) {
                         app.upstream_health = on_host.upstream_health.clone();
                         app.group = on_host.group.clone();
                     }
-                    follows(old, app)
+                    Arc::new(app)
                 };
                 let app = same.cloned().unwrap_or_else(hosted);
                 (id, app)
@@ -303,9 +305,9 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
 /// A changed app keeps its load, the times of its last use and report, its health, and what was
 /// learned about its trailing slash and about upstreams that it still has. A failure of the old
 /// upstream thus ends with the first response of the new one.
-fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
+fn follows(old: Option<&Arc<App>>, app: App) -> App {
     match old {
-        Some(old) => Arc::new(App {
+        Some(old) => App {
             group: match (&app.group, &old.group) {
                 (Some(group), Some(old)) => Some(group.following(old)),
                 (Some(_), None) | (None, _) => app.group.clone(),
@@ -316,22 +318,40 @@ fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
             stray_requests: old.stray_requests.clone(),
             upstream_health: old.upstream_health.clone(),
             ..app
-        }),
-        None => Arc::new(app),
+        },
+        None => app,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    use http::uri::PathAndQuery;
 
     use super::*;
     use crate::model::{
         access::Access,
         app::{PublishedPort, Upstream, UpstreamScheme},
         cookie_names::CookieNames,
+        health_check::HealthCheck,
         site::WebOrigin,
     };
+
+    /// The default site, with hosts of apps.
+    fn site_with_hosts() -> Arc<Site> {
+        let mut site = Site::with_default_paths(
+            WebOrigin::new(true, "gw.test", 443),
+            CookieNames::new(true, "c", &[]),
+        );
+        site.apps_domain = Some("svc.test".into());
+        Arc::new(site)
+    }
+
+    fn at_host<'s>(snapshot: &'s Snapshot, label: &str) -> &'s Arc<App> {
+        let label = HostLabel::new(label.as_bytes()).expect("a label");
+        snapshot.at_host(&label).expect("an app")
+    }
 
     fn spec(id: &str, ports: &[u16]) -> AppSpec {
         let upstream = Upstream {
@@ -358,15 +378,8 @@ mod tests {
 
     #[test]
     fn a_published_port_has_its_host_before_an_app_of_that_name() {
-        let mut site = Site::with_default_paths(
-            WebOrigin::new(true, "gw.test", 443),
-            CookieNames::new(true, "c", &[]),
-        );
-        site.apps_domain = Some("svc.test".into());
-        let snapshot = Snapshot::new(
-            Arc::new(site),
-            [spec("web-80", &[]), spec("web", &[80, 443])],
-        );
+        let apps = [spec("web-80", &[]), spec("web", &[80, 443])];
+        let snapshot = Snapshot::new(site_with_hosts(), apps);
         let at = |label: &str| {
             let label = HostLabel::new(label.as_bytes()).expect("a label");
             snapshot
@@ -395,16 +408,11 @@ mod tests {
 
     #[test]
     fn an_app_with_a_path_only_has_no_host_and_its_published_ports_have_theirs() {
-        let mut site = Site::with_default_paths(
-            WebOrigin::new(true, "gw.test", 443),
-            CookieNames::new(true, "c", &[]),
-        );
-        site.apps_domain = Some("svc.test".into());
         let path_only = AppSpec {
             isolation: Isolation::Path,
             ..spec("web", &[80])
         };
-        let snapshot = Snapshot::new(Arc::new(site), [path_only, spec("both", &[])]);
+        let snapshot = Snapshot::new(site_with_hosts(), [path_only, spec("both", &[])]);
         let has_host = |label: &str| {
             let label = HostLabel::new(label.as_bytes()).expect("a label");
             snapshot.at_host(&label).is_some()
@@ -412,6 +420,42 @@ mod tests {
         assert_eq!(["web", "web-80", "both"].map(has_host), [false, true, true]);
         let app = snapshot.find("web").expect("on its path");
         assert!(app.host.is_none() && snapshot.note_on(app).is_none());
+    }
+
+    #[test]
+    fn an_app_that_gets_a_host_has_one_health_of_its_upstreams_at_both_addresses() {
+        let spec = |isolation| AppSpec {
+            isolation,
+            health: Some(HealthCheck {
+                path: PathAndQuery::from_static("/"),
+                interval: Duration::from_secs(10),
+                timeout: Duration::from_secs(1),
+                failures: 1,
+            }),
+            ..spec("web", &[])
+        };
+        let first = Snapshot::new(site_with_hosts(), [spec(Isolation::Path)]);
+        let next = first.followed_by([spec(Isolation::Both)], Vec::new(), HashMap::new());
+        let (path, host) = (next.find("web").expect("an app"), at_host(&next, "web"));
+        let groups = [path, host].map(|app| app.group.clone().expect("a group"));
+        let record = groups[0].members()[0].check.as_ref().expect("a check");
+        record.record(Err("refused".to_owned()), 1, Instant::now());
+        assert_eq!(groups.map(|group| group.failing()), [1, 1]);
+        path.upstream_health.fail("refused", &"", Instant::now());
+        assert!(host.upstream_health.is_failing());
+    }
+
+    #[test]
+    fn an_app_on_the_host_of_an_earlier_port_takes_over_nothing_from_it() {
+        let apps = |ports: &[u16]| [spec("web-80", &[]), spec("web", ports)];
+        let first = Snapshot::new(site_with_hosts(), apps(&[80]));
+        let port = at_host(&first, "web-80");
+        assert_eq!(port.id().as_str(), "web:80");
+        port.upstream_health.fail("refused", &"", Instant::now());
+        let next = first.followed_by(apps(&[]), Vec::new(), HashMap::new());
+        let app = at_host(&next, "web-80");
+        assert_eq!(app.id().as_str(), "web-80");
+        assert!(!app.upstream_health.is_failing());
     }
 
     #[test]

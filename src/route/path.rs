@@ -49,15 +49,13 @@ pub fn pod_of_log(path: &str) -> Option<&str> {
 /// Routes a path on an app's own host. Paths below `/.ludgate` are ours: an endpoint, or nothing.
 /// `None`: the path is the app's.
 pub fn on_host(path: &str) -> Option<Route<'static>> {
+    below(path, RESERVED)?;
     let endpoint = match path {
         ENTER => Some(Endpoint::Enter),
         _ if below(path, FORWARD_AUTH).is_some() => Some(Endpoint::Auth),
         _ => on_every_origin(path),
     };
-    match endpoint {
-        Some(endpoint) => Some(Route::Endpoint(endpoint)),
-        None => below(path, RESERVED).map(|_| Route::Nowhere),
-    }
+    Some(endpoint.map_or(Route::Nowhere, Route::Endpoint))
 }
 
 /// The endpoint that has this path on the site and on the hosts of apps.

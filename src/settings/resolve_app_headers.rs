@@ -136,6 +136,7 @@ mod tests {
     fn a_header_that_cannot_be_sent_is_an_error() {
         for (headers, wanted) in [
             ("7", "apps[0].headers: expected a table"),
+            ("\"X-A: CANARY\"", "expected a table, found string"),
             ("{ \"X-A\" = 7 }", "\"X-A\" must have a text as its value"),
             ("{ \"X A\" = \"a\" }", "\"X A\" is no name of a header"),
             ("{ \"\" = \"a\" }", "is no name of a header"),

@@ -376,9 +376,10 @@ impl ConfigSection<'_> {
         let (_, value) = self.value(name)?;
         let read = from_file(value);
         if read.is_none() {
-            let found = value
-                .as_str()
-                .map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
+            // A text in place of a table may be the value of a header, which may be a secret.
+            let shown = value.as_str().filter(|_| !matches!(kind(), Kind::Table));
+            let found =
+                shown.map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
             let example = keys::find(self.name, name)
                 .map(|key| format!("for example {name} = {}", key.example));
             self.wrong(
