@@ -121,11 +121,12 @@ fn wrong_lists_and_checks_are_mistakes_that_name_the_key() {
         (
             check("path = \"/\", timeout = \"0s\""),
             "health.timeout",
+            "longer than nothing",
         ),
         (
             check("path = \"/\", timeout = \"61s\""),
             "health.timeout",
-            "longer than nothing",
+            "longer than 1m",
         ),
         (
             check("path = \"/\", failures = 0"),
