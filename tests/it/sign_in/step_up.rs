@@ -289,7 +289,7 @@ async fn an_app_on_its_own_host_is_opened_again_after_the_sign_in() {
     let status = format!("{}/.ludgate/session", world.on_host("grp"));
     let state = alice.fetch(&status).await.json();
     assert_eq!(state["signed_in"], false, "not enough for the app");
-    // Whoever does not go on keeps the session.
+    // A window that is closed without a sign-in leaves the session as it is.
     let window = format!("{}/.ludgate/renewed", world.on_host("grp"));
     for leads_away in [&page, &window] {
         let answer = alice.open(leads_away).await;
