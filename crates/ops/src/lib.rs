@@ -3,6 +3,7 @@
 //! [`process::Process`] puts it together.
 
 pub mod admin;
+pub mod auth_challenge;
 pub mod configuration_status;
 pub mod core_dumps;
 pub mod dependency;

@@ -1,6 +1,5 @@
 //! Charts from OCI registries, by the API of the OCI distribution specification.
 
-mod challenge;
 mod manifest;
 mod reference;
 mod token;
@@ -9,11 +8,12 @@ use http::{
     StatusCode,
     header::{LINK, WWW_AUTHENTICATE},
 };
+use ludgate_ops::auth_challenge::{self, AuthChallenge};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use url::Url;
 
-use self::{challenge::Challenge, reference::OciReference};
+use self::reference::OciReference;
 use super::{
     checksum::sha256_hex,
     credentials::HelmLogin,
@@ -170,7 +170,7 @@ impl<'s> OciRepository<'s> {
     async fn authorize(&self, refusal: &HttpAnswer) -> Result<Option<Authorization>, SourceError> {
         let headers = refusal.headers.get_all(WWW_AUTHENTICATE).into_iter();
         let texts = headers.filter_map(|header| header.to_str().ok());
-        let challenges: Vec<Challenge> = texts.flat_map(challenge::parse).collect();
+        let challenges: Vec<AuthChallenge> = texts.flat_map(auth_challenge::parse).collect();
         let with_scheme = |scheme: &str| challenges.iter().find(|it| it.scheme == scheme);
         let header = match (with_scheme("bearer"), with_scheme("basic")) {
             (Some(challenge), _) => Some(self.token(challenge).await?),
@@ -181,7 +181,7 @@ impl<'s> OciRepository<'s> {
     }
 
     /// Asks the token server. Without credentials the token is that of an anonymous caller.
-    async fn token(&self, challenge: &Challenge) -> Result<http::HeaderValue, SourceError> {
+    async fn token(&self, challenge: &AuthChallenge) -> Result<http::HeaderValue, SourceError> {
         let repository = &self.reference.repository;
         let rules = &self.http.settings.hosts;
         let url = token::token_url(&self.reference.root, repository, challenge, rules)?;

@@ -1,10 +1,10 @@
 //! Tokens of registries: which server may give one, and how it is read.
 
 use http::HeaderValue;
+use ludgate_ops::auth_challenge::AuthChallenge;
 use serde::Deserialize;
 use url::Url;
 
-use super::challenge::Challenge;
 use crate::source::{
     error::SourceError,
     host_rules::HostRules,
@@ -25,7 +25,7 @@ struct TokenAnswer {
 pub(super) fn token_url(
     registry: &Url,
     repository: &str,
-    challenge: &Challenge,
+    challenge: &AuthChallenge,
     rules: &HostRules,
 ) -> Result<Url, SourceError> {
     let realm = challenge.parameters.get("realm").map_or("", String::as_str);
@@ -70,15 +70,16 @@ pub(super) fn parse(answer: &[u8]) -> Result<HeaderValue, SourceError> {
 
 #[cfg(test)]
 mod tests {
+    use ludgate_ops::auth_challenge;
+
     use super::*;
-    use crate::source::oci::challenge;
 
     fn asked(registry: &str, header: &str) -> Result<String, SourceError> {
         let rules = HostRules {
             token_servers: [("r.test".to_owned(), vec!["auth.test:8443".to_owned()])].into(),
             ..HostRules::default()
         };
-        let challenge = challenge::parse(header).remove(0);
+        let challenge = auth_challenge::parse(header).remove(0);
         let registry = Url::parse(registry).expect("a URL");
         token_url(&registry, "a/b", &challenge, &rules).map(|url| url.to_string())
     }

@@ -5,7 +5,6 @@
 //! are not followed, and pages and tokens come from servers that belong to it.
 
 mod address;
-mod challenge;
 mod credentials;
 mod error;
 mod token;
@@ -22,7 +21,10 @@ use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{ACCEPT, AUTHORIZATION, LINK, USER_AGENT, WWW_AUTHENTICATE},
 };
-use ludgate_ops::http_client::{CallCounter, CallLimits, HttpClient};
+use ludgate_ops::{
+    auth_challenge::{self, AuthChallenge},
+    http_client::{CallCounter, CallLimits, HttpClient},
+};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 use url::Url;
@@ -32,7 +34,6 @@ use crate::{
     images::{RegistryImage, is_digest, is_tag},
 };
 use address::{RegistryAddress, next_link};
-use challenge::Challenge;
 pub use credentials::CredentialsProblem;
 use credentials::RegistryCredentials;
 pub use error::RegistryError;
@@ -280,7 +281,7 @@ impl ImageRegistry {
     async fn authorize(&self, refusal: &Response<Vec<u8>>) -> Result<Authorization, RegistryError> {
         let headers = refusal.headers().get_all(WWW_AUTHENTICATE).into_iter();
         let texts = headers.filter_map(|header| header.to_str().ok());
-        let challenges: Vec<Challenge> = texts.flat_map(challenge::parse).collect();
+        let challenges: Vec<AuthChallenge> = texts.flat_map(auth_challenge::parse).collect();
         let with_scheme = |scheme: &str| challenges.iter().find(|it| it.scheme == scheme);
         if let Some(challenge) = with_scheme("bearer") {
             return self.token(challenge).await;
@@ -297,7 +298,7 @@ impl ImageRegistry {
     }
 
     /// Asks the token server. Without credentials the token is that of an anonymous caller.
-    async fn token(&self, challenge: &Challenge) -> Result<Authorization, RegistryError> {
+    async fn token(&self, challenge: &AuthChallenge) -> Result<Authorization, RegistryError> {
         let realm = challenge.parameters.get("realm");
         let mut url = self.address.realm(realm.map_or("", String::as_str))?;
         let header = self.credentials_for(&url).await?;

@@ -1,19 +1,20 @@
-//! What a registry asks for: the challenges of `WWW-Authenticate` (RFC 9110, section 11.6.1).
+//! How a server asks for credentials: the challenges of `WWW-Authenticate` (RFC 9110, section
+//! 11.6.1).
 
 use std::collections::BTreeMap;
 
 /// One way to authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub struct AuthChallenge {
     /// The scheme, in lower case.
-    pub(super) scheme: String,
+    pub scheme: String,
     /// The parameters, with their names in lower case.
-    pub(super) parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// The challenges of one header, up to the first place that cannot be read.
-pub(super) fn parse(header: &str) -> Vec<Challenge> {
-    let mut challenges: Vec<Challenge> = Vec::new();
+pub fn parse(header: &str) -> Vec<AuthChallenge> {
+    let mut challenges: Vec<AuthChallenge> = Vec::new();
     let mut rest = header;
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
@@ -23,7 +24,7 @@ pub(super) fn parse(header: &str) -> Vec<Challenge> {
         }
         let name = name.to_ascii_lowercase();
         let Some(value) = behind.trim_start().strip_prefix('=') else {
-            challenges.push(Challenge {
+            challenges.push(AuthChallenge {
                 scheme: name,
                 parameters: BTreeMap::new(),
             });
@@ -79,7 +80,12 @@ mod tests {
                 "Basic realm = \"a \\\"b\\\"\", BEARER realm=x",
                 "basic realm=a \"b\"; bearer realm=x",
             ),
+            (
+                "Basic realm=a, Negotiate, Bearer",
+                "basic realm=a; negotiate; bearer",
+            ),
             ("", ""),
+            ("=x", ""),
             ("realm=x", ""),
             ("Bearer realm=\"open", "bearer"),
             ("Bearer realm=\"x\\", "bearer"),
