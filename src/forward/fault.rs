@@ -34,7 +34,7 @@ pub enum Fault {
     #[error("the app closed a used connection without an answer")]
     DiedUnanswered,
     /// No response head within the app's deadline.
-    #[error("the app took too long to answer")]
+    #[error("the app sent no response head within apps.timeout or limits.response_head")]
     HeadTimeout,
     /// The response is not valid HTTP, or cannot be relayed.
     #[error("the app's answer is not valid HTTP")]

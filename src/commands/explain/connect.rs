@@ -70,7 +70,9 @@ impl Attempt {
             Ok(_) => {
                 let elapsed = started.elapsed().as_millis();
                 self.is_connected = true;
-                self.text += &format!("connect   {upstream} accepts connections ({elapsed} ms)\n");
+                self.text += &format!(
+                    "connect   {upstream} accepts connections ({elapsed} ms); no request was sent\n"
+                );
             }
             Err(fault) => {
                 let outcome = fault.reason();
