@@ -195,25 +195,33 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<(), String> {
-        let (keys_url, keys) = match self.scope {
-            DiscoveryScope::SignIn => self.discover_metadata().await?,
-            DiscoveryScope::Keys => self.discover_keys().await?,
+        let (keys_url, keys, metadata) = match self.scope {
+            DiscoveryScope::SignIn => {
+                let found = self.discover_metadata().await?;
+                let (keys_url, keys) = (found.jwks_uri().clone(), found.jwks().clone());
+                (keys_url, keys, Some(Arc::new(found)))
+            }
+            DiscoveryScope::Keys => {
+                let (keys_url, keys) = self.discover_keys().await?;
+                (keys_url, keys, None)
+            }
         };
         if !self.is_discovered() {
             tracing::info!(issuer = %self.issuer.as_str(), keys = keys.keys().len(), "discovered the identity provider");
         }
         self.take_keys(keys);
         self.keys_url.store(Some(Arc::new(keys_url)));
+        // Last: a request that finds the metadata finds the keys too.
+        if let Some(metadata) = metadata {
+            self.metadata.store(Some(metadata));
+        }
         Ok(())
     }
 
-    async fn discover_metadata(&self) -> Result<(JsonWebKeySetUrl, CoreJsonWebKeySet), String> {
+    async fn discover_metadata(&self) -> Result<Metadata, String> {
         let http = ProviderCalls::new(&self.http, "discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
-        let found = found.map_err(|error| chain_text(&error))?;
-        let (keys_url, keys) = (found.jwks_uri().clone(), found.jwks().clone());
-        self.metadata.store(Some(Arc::new(found)));
-        Ok((keys_url, keys))
+        found.map_err(|error| chain_text(&error))
     }
 
     /// Reads the keys by a document that may lack everything else (OpenID Connect Discovery 1.0

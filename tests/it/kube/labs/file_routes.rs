@@ -121,6 +121,8 @@ lab:
         limits: {{ cpu: 1, memory: 3Gi }}
         requests: {{ cpu: 250m, memory: 1Gi }}
   volumes:
+    - name: home
+      source: {{ type: nfs, server: nfs.test, serverPath: /home }}
     - name: scratch
       source:
         type: persistentVolumeClaim
