@@ -93,7 +93,7 @@ impl fmt::Display for CertificateWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CertificateWarning::Expired { file, date } => {
-                write!(f, "{file} expired on {date}")
+                write!(f, "{file} has expired on {date}")
             }
             CertificateWarning::NotYetValid { file, date } => {
                 write!(f, "{file} is not valid before {date}")
@@ -132,7 +132,7 @@ mod tests {
             (186 * day, None),
             (186 * day + 1, Some("site.crt expires in 13 days")),
             (200 * day, Some("site.crt expires in 0 days")),
-            (200 * day + 1, Some("site.crt expired on 1970-07-20")),
+            (200 * day + 1, Some("site.crt has expired on 1970-07-20")),
             (i64::MAX, Some("site.crt has expired")),
         ] {
             let warning = dates.warning(now).map(|warning| warning.to_string());

@@ -125,7 +125,7 @@ async fn each_cause_of_a_fault_is_an_outcome_of_its_own_and_its_error_is_logged(
             app: "silent",
             status: 504,
             outcome: "upstream_head_timeout",
-            error: "too long",
+            error: "no response head",
         },
         Outcome {
             app: "silent-tls",

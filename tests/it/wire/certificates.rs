@@ -198,7 +198,7 @@ async fn a_certificate_of_ours_that_has_expired_is_reported_until_it_is_replaced
     assert_eq!(verbose.status(), 200, "a client may accept it");
     let verbose = verbose.text();
     assert!(
-        verbose.contains("certificates: degraded: ") && verbose.contains("expired on 2020"),
+        verbose.contains("certificates: degraded: ") && verbose.contains("has expired on 2020"),
         "{verbose}"
     );
     // A day later it is reported again.
