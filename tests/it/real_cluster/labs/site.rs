@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::{Api, ResourceExt};
+use kube::{Api, ResourceExt, api::ListParams};
 use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -193,7 +193,28 @@ impl LabSite {
             let found = namespaces.get_opt(&name).await;
             found.is_ok_and(|namespace| namespace.is_none())
         });
-        assert!(is_gone.await, "{name} is still there");
+        if !is_gone.await {
+            panic!("{name} is still there: {}", self.what_is_left(person).await);
+        }
+    }
+
+    /// What is left of a lab that is being deleted, and what the controller says about it.
+    async fn what_is_left(&self, person: &str) -> String {
+        let namespaces: Api<Namespace> = Api::all(self.namespace.client.clone());
+        let namespace = namespaces.get_opt(&self.lab_namespace(person)).await;
+        let namespace = namespace.map(|found| {
+            found.map(|found| (found.metadata.deletion_timestamp, found.status))
+        });
+        let pods = self.pods(person).list(&ListParams::default()).await;
+        let pods = pods.map(|list| {
+            let pods = list.items.into_iter();
+            pods.map(|pod| (pod.metadata.deletion_timestamp, pod.status))
+                .collect::<Vec<_>>()
+        });
+        let path = format!("GET labs/{person}");
+        let answer = self.labs.call(&path, &self.hub_token(), &Value::Null).await;
+        let answer = (answer.status(), answer.text());
+        format!("namespace {namespace:?}, pods {pods:?}, controller {answer:?}")
     }
 
     /// The storage class of the volumes `scratch`. Nothing makes volumes of it.
