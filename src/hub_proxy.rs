@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     catalog::hub_routes::{HubRouteError, HubRouteSettings, HubRoutes, route_path::RoutePath},
-    model::secret::Secret,
+    model::{path_prefix::below, secret::Secret},
     ops::{
         admin::{self, Reply},
         drain::DrainWatcher,
@@ -79,8 +79,7 @@ impl HubProxyApi {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let below = parts.uri.path().strip_prefix(ROUTES);
-        let Some(path) = below.filter(|path| path.is_empty() || path.starts_with('/')) else {
+        let Some(path) = below(parts.uri.path(), ROUTES) else {
             return plain(StatusCode::NOT_FOUND, "there is nothing at this path");
         };
         // Before the body is read.

@@ -4,7 +4,7 @@
 use crate::{
     identity::oidc::pending::MAX_RETURN,
     incoming::{host, path},
-    model::{site::Site, vhost::VirtualHost},
+    model::{path_prefix::below, site::Site, vhost::VirtualHost},
     route::path::{RENEWED, SIGN_OUT, USERINFO, on_host},
 };
 
@@ -38,6 +38,7 @@ pub fn address(vhost: &VirtualHost, target: &str, site: &Site) -> String {
 fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
     let whole = asked.strip_prefix(&*site.origin.text).unwrap_or(asked);
     let path = without_fragment(whole)?;
+    let without_query = path.split('?').next().unwrap_or_default();
     let fine = whole.len() <= MAX_RETURN
         && path.starts_with('/')
         // Browsers parse `//host` and `/\host` as hosts; a lenient app may decode other paths to
@@ -46,8 +47,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
         && keeps_to_the_policy(path)
         && !starts_with_encoded_trick(path)
         // Returning to an endpoint of ours would go in circles.
-        && !path.strip_prefix(&*site.endpoints).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
-        && ![SIGN_OUT, USERINFO].contains(&path.split('?').next().unwrap_or_default());
+        && below(without_query, &site.endpoints).is_none()
+        && ![SIGN_OUT, USERINFO].contains(&without_query);
     fine.then_some(whole)
 }
 

@@ -20,15 +20,13 @@ use chrono::{DateTime, SecondsFormat};
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
-use crate::{
-    model::{
-        access::Access,
-        app::{App, AppId, AppSpec},
-        clock::Clock,
-        policy_changes::PolicyChanges,
-        route_activity::RouteActivity,
-    },
-    route::path::below,
+use crate::model::{
+    access::Access,
+    app::{App, AppId, AppSpec},
+    clock::Clock,
+    path_prefix::below,
+    policy_changes::PolicyChanges,
+    route_activity::RouteActivity,
 };
 use route_path::{MAX_SEGMENTS, RoutePath, RoutePathError, unescape};
 use target::{HubTarget, HubTargetError};

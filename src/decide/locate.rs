@@ -24,12 +24,13 @@ use crate::{
         app::{App, AppKind, Isolation},
         arrival::{Arrival, Framing},
         destination::Destination,
+        path_prefix::below,
         site::Site,
         vhost::VirtualHost,
     },
     route::{
         Endpoint, Route,
-        path::{below, lab, on_host, route},
+        path::{lab, on_host, route},
     },
 };
 

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::{
     incoming::path::check_below_root,
-    model::{app::App, header_values::single, site::Site},
-    route::path::{RESERVED, below},
+    model::{app::App, header_values::single, path_prefix::below, site::Site},
+    route::path::RESERVED,
 };
 
 /// Puts the mount back into the addresses of a response, if the app got its path without it.

@@ -11,7 +11,7 @@ use super::{
     value::duration_text,
 };
 use crate::{
-    model::{access::compound::WrittenRule, app::AppId},
+    model::{access::compound::WrittenRule, app::AppId, path_prefix::below},
     route::host::is_reserved,
 };
 
@@ -201,9 +201,7 @@ fn serves(upstream: &UpstreamDraft, all: &[UpstreamDraft], path: &str) -> bool {
 
 /// Whether a path is another one, or below it. Both are plain; `/` is the same as empty.
 fn is_below(path: &str, other: &str) -> bool {
-    let other = other.trim_end_matches('/');
-    path.strip_prefix(other)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    below(path, other.trim_end_matches('/')).is_some()
 }
 
 /// An id that no app has yet.

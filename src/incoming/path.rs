@@ -4,6 +4,7 @@
 //! The path is never changed. It is forwarded as it came, or refused.
 
 use super::malformed::Malformed;
+use crate::model::path_prefix::below;
 
 /// Checks the bytes of a request target: a path beginning with `/`, then optionally `?` and a
 /// query.
@@ -110,11 +111,10 @@ fn climbs_in_any_reading(path: &[u8]) -> bool {
 /// segment, and empty and dot segments resolved or not.
 pub fn may_be_read_below(path: &str, prefix: &str) -> bool {
     let bytes = path.as_bytes();
-    let rest = path.strip_prefix(prefix);
     let is_plain = memchr::memchr2(b'%', b';', bytes).is_none()
         && !path.contains("//")
         && !path.contains("/.");
-    if is_plain || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+    if is_plain || below(path, prefix).is_some() {
         return false;
     }
     let mut decoded = bytes.to_vec();

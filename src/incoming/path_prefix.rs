@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::model::path_prefix::below;
+
 /// The relation of a path and a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixMatch {
@@ -23,8 +25,7 @@ pub fn compare(path: &str, prefix: &str) -> PrefixMatch {
     if prefix.is_empty() {
         return PrefixMatch::Yes;
     }
-    let rest = path.strip_prefix(prefix);
-    let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_below = below(path, prefix).is_some();
     let path = path.as_bytes();
     // Most paths are plain: no other reading of their segments than by case and by ending.
     if memchr::memchr3(b'%', b';', b'\\', path).is_none() && !has_dot_segment(path) {

@@ -6,6 +6,7 @@ use crate::{
     model::{
         app::{is_app_id, is_installation_id, is_lab_username, is_viewer_id},
         dns,
+        path_prefix::below,
         site::{FORWARD_AUTH, Site},
         vhost::VirtualHost,
     },
@@ -251,12 +252,6 @@ fn installation<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
 
 fn is_namespace(text: &str) -> bool {
     dns::is_label(text.as_bytes(), dns::MAX_LABEL)
-}
-
-/// The rest of the path after the prefix, if the path is the prefix or lies below it.
-pub fn below<'t>(path: &'t str, prefix: &str) -> Option<&'t str> {
-    path.strip_prefix(prefix)
-        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

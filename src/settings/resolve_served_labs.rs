@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     catalog::from_kubernetes::labs::LabSource,
-    model::{access::UsernameClaim, app::Isolation, dns},
+    model::{access::UsernameClaim, app::Isolation, dns, path_prefix::below},
 };
 
 /// Default path of labs: that of a hub whose `base_url` is `/nb`.
@@ -65,10 +65,7 @@ fn prefix(file: &ConfigFile<'_>, gateway: &ConfigSection<'_>) -> Option<String> 
     let site = file.section("site");
     let apps = site.text("apps_prefix");
     let apps = apps.as_deref().unwrap_or("/apps");
-    let holds_apps = apps
-        .strip_prefix(&*prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if holds_apps {
+    if below(apps, &prefix).is_some() {
         gateway.wrong("prefix", "must not hold site.apps_prefix", None);
     }
     let endpoints = site.text("endpoints");

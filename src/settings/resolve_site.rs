@@ -15,6 +15,7 @@ use crate::{
     model::{
         app::{App, AppKind},
         cookie_names::CookieNames,
+        path_prefix::below,
         site::{Site, WebOrigin, via},
     },
 };
@@ -197,11 +198,7 @@ fn hsts(site: &ConfigSection<'_>, secure: Option<bool>) -> Option<Option<HeaderV
 
 /// Whether the paths are equal, or one lies below the other.
 pub(super) fn overlap(path: &str, other: &str) -> bool {
-    let within = |path: &str, other: &str| {
-        path.strip_prefix(other)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    within(path, other) || within(other, path)
+    below(path, other).is_some() || below(other, path).is_some()
 }
 
 fn is_cookie_name(name: &str) -> bool {

@@ -16,6 +16,8 @@ mod volumes;
 
 use std::{fmt, time::Duration};
 
+use ludgate_model::path_prefix::below;
+
 pub use containers::{ContainerImage, InitContainer, PullPolicy};
 pub use decode::LabsConfigProblem;
 pub use egress::EgressLimits;
@@ -175,10 +177,7 @@ const ROOT_PATHS: [&str; 2] = ["/discovery", "/openapi.json"];
 /// Whether file servers can have this path beside the API.
 fn can_be_mounted(path: &str, api: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b);
-    let contains = |outer: &str, inner: &str| {
-        let rest = inner.strip_prefix(outer);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let contains = |outer: &str, inner: &str| below(inner, outer).is_some();
     path.starts_with('/')
         && !path.ends_with('/')
         && !path.contains("//")

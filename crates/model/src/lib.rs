@@ -26,6 +26,7 @@ pub mod hex;
 pub mod identity_headers;
 pub mod known_claims;
 pub mod lookup_limit;
+pub mod path_prefix;
 pub mod path_rule;
 pub mod policy_changes;
 pub mod principal;

@@ -10,6 +10,7 @@ use super::{
     app::{App, AppId},
     cookie_names::CookieNames,
     hex,
+    path_prefix::below,
     vhost::{self, VirtualHost},
 };
 
@@ -311,15 +312,14 @@ impl Site {
     /// What follows the address at which another proxy asks whether it may forward a request: the
     /// path that it asks about, or nothing. `None`: the path is another one.
     pub fn below_forward_auth<'t>(&self, vhost: &VirtualHost, path: &'t str) -> Option<&'t str> {
-        let rest = match vhost {
+        match vhost {
             VirtualHost::Site => {
-                let named = || path.strip_prefix(&*self.endpoints)?.strip_prefix("/auth");
-                path.strip_prefix(FORWARD_AUTH).or_else(named)
+                let named = || below(path.strip_prefix(&*self.endpoints)?, "/auth");
+                below(path, FORWARD_AUTH).or_else(named)
             }
             // On its own host an app may use the other prefix itself.
-            VirtualHost::Host(_) | VirtualHost::Port(_) => path.strip_prefix(FORWARD_AUTH),
-        };
-        rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
+            VirtualHost::Host(_) | VirtualHost::Port(_) => below(path, FORWARD_AUTH),
+        }
     }
 
     /// The launcher's path.

@@ -10,6 +10,7 @@ use axum::{
     routing::get,
 };
 use http::StatusCode;
+use ludgate_model::path_prefix::below;
 use serde_json::{Value, json};
 
 use super::{
@@ -59,10 +60,7 @@ fn files_prefix(config: &LabsConfig) -> &str {
 
 /// Whether a request is one of these routes.
 pub(super) fn is_of_files(path: &str, config: &LabsConfig) -> bool {
-    let is_below = |path: &str, prefix: &str| {
-        let rest = path.strip_prefix(prefix);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let is_below = |path: &str, prefix: &str| below(path, prefix).is_some();
     let api = path.strip_prefix(config.path_prefix.as_str());
     let of_api = |path: &str| is_below(path, "/fileserver/v1") || is_below(path, "/fsadmin/v1");
     is_below(path, files_prefix(config)) || api.is_some_and(of_api)
