@@ -6,7 +6,7 @@ use super::{
     file::ConfigFile,
     resolve_access::{access, check_rule},
     resolve_listen::{Listeners, address},
-    resolve_site::{overlap, path},
+    resolve_site::{check_overlap, own_paths, path},
     section::ConfigSection,
     values::secret_file,
 };
@@ -58,7 +58,7 @@ pub(super) fn hub_proxy(
         section.wrong("address", what, None);
     }
     let token = token(&section, folder);
-    let prefix = prefix(&section, others.site);
+    let prefix = prefix(file, &section, others.site);
     let access = access(&section);
     if let (Some(identity), Some(access)) = (others.identity, &access) {
         check_rule(file, identity, "[hub_proxy]", access);
@@ -93,17 +93,15 @@ fn token(section: &ConfigSection<'_>, folder: &Path) -> Option<Secret> {
 }
 
 /// `None` only together with an error.
-fn prefix(section: &ConfigSection<'_>, site: Option<&Site>) -> Option<String> {
+fn prefix(
+    file: &ConfigFile<'_>,
+    section: &ConfigSection<'_>,
+    site: Option<&Site>,
+) -> Option<String> {
     let prefix = path(section, "prefix", PREFIX)?;
-    let fixed = [
-        ("the API below /api", Some("/api")),
-        ("the API below /oidc", Some("/oidc")),
-        ("our own paths below /.ludgate", Some("/.ludgate")),
-    ];
-    let of_site = site.map(|site| {
+    let of_apps = site.into_iter().flat_map(|site| {
         [
             ("site.apps_prefix", Some(&*site.apps_prefix)),
-            ("site.endpoints", Some(&*site.endpoints)),
             ("kubernetes.viewers.prefix", site.viewers_prefix.as_deref()),
             (
                 "kubernetes.installations.prefix",
@@ -112,11 +110,8 @@ fn prefix(section: &ConfigSection<'_>, site: Option<&Site>) -> Option<String> {
             ("labs.gateway.prefix", site.labs_prefix.as_deref()),
         ]
     });
-    for (what, other) in fixed.into_iter().chain(of_site.into_iter().flatten()) {
-        if other.is_some_and(|other| overlap(&prefix, other)) {
-            section.wrong("prefix", format!("must not overlap with {what}"), None);
-        }
-    }
+    let of_apps = of_apps.filter_map(|(name, prefix)| Some((name, prefix?.to_owned())));
+    check_overlap(section, &prefix, own_paths(file).into_iter().chain(of_apps));
     Some(prefix)
 }
 

@@ -6,7 +6,7 @@ use super::{
     file::ConfigFile,
     resolve_served_installs::{self, ServedInstallations},
     resolve_served_labs::{ServedLabs, served_labs},
-    resolve_site::{overlap, path},
+    resolve_site::{apps_prefix, check_overlap, own_paths, path},
     section::ConfigSection,
     values::isolation,
 };
@@ -157,23 +157,9 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
 /// `None` only together with an error.
 fn served_viewers(file: &ConfigFile<'_>, viewers: &ConfigSection<'_>) -> Option<ServedViewers> {
     let prefix = path(viewers, "prefix", VIEWERS);
-    let site = file.section("site");
-    let apps_prefix = site.text("apps_prefix");
-    let endpoints = site.text("endpoints");
-    let others = [
-        (
-            "site.apps_prefix",
-            apps_prefix.as_deref().unwrap_or("/apps"),
-        ),
-        ("site.endpoints", endpoints.as_deref().unwrap_or("/oauth2")),
-        ("the API below /api", "/api"),
-        ("the API below /oidc", "/oidc"),
-        ("our own paths below /.ludgate", "/.ludgate"),
-    ];
-    for (what, other) in others {
-        if prefix.as_ref().is_some_and(|prefix| overlap(prefix, other)) {
-            viewers.wrong("prefix", format!("must not overlap with {what}"), None);
-        }
+    if let Some(prefix) = &prefix {
+        let apps = ("site.apps_prefix", apps_prefix(file));
+        check_overlap(viewers, prefix, own_paths(file).into_iter().chain([apps]));
     }
     let access = viewers.text("access").map(|written| {
         let example = "for example access = \"group:ns-{namespace}\"";

@@ -2,7 +2,7 @@
 
 use super::{
     file::ConfigFile,
-    resolve_site::{overlap, path},
+    resolve_site::{apps_prefix, check_overlap, own_paths, path},
     section::ConfigSection,
 };
 use crate::model::app::Isolation;
@@ -52,26 +52,13 @@ fn served(
     others: OtherPrefixes<'_>,
 ) -> Option<ServedInstallations> {
     let prefix = path(section, "prefix", PREFIX)?;
-    let site = file.section("site");
-    let apps_prefix = site.text("apps_prefix");
-    let endpoints = site.text("endpoints");
-    let fixed = [
-        (
-            "site.apps_prefix",
-            apps_prefix.as_deref().unwrap_or("/apps"),
-        ),
-        ("site.endpoints", endpoints.as_deref().unwrap_or("/oauth2")),
-        ("the API below /api", "/api"),
-        ("the API below /oidc", "/oidc"),
-        ("our own paths below /.ludgate", "/.ludgate"),
-    ];
-    let viewers = others.viewers.map(|it| ("kubernetes.viewers.prefix", it));
-    let labs = others.labs.map(|it| ("labs.gateway.prefix", it));
-    for (what, other) in fixed.into_iter().chain(viewers).chain(labs) {
-        if overlap(&prefix, other) {
-            section.wrong("prefix", format!("must not overlap with {what}"), None);
-        }
-    }
+    let apps = Some(("site.apps_prefix", apps_prefix(file)));
+    let viewers = others
+        .viewers
+        .map(|it| ("kubernetes.viewers.prefix", it.to_owned()));
+    let labs = others.labs.map(|it| ("labs.gateway.prefix", it.to_owned()));
+    let others = [apps, viewers, labs].into_iter().flatten();
+    check_overlap(section, &prefix, own_paths(file).into_iter().chain(others));
     Some(ServedInstallations {
         prefix,
         all_namespaces: section.switch("all_namespaces").unwrap_or(false),

@@ -3,7 +3,7 @@
 use super::{
     file::ConfigFile,
     resolve_assertion_keys,
-    resolve_site::{overlap, path},
+    resolve_site::{apps_prefix, check_overlap, own_paths, path},
     section::ConfigSection,
     values::isolation,
 };
@@ -62,34 +62,17 @@ pub(super) fn served_labs(file: &ConfigFile<'_>) -> Option<Option<ServedLabs>> {
 /// The path may lie below that of apps: the hub is one of them. `None` only together with an error.
 fn prefix(file: &ConfigFile<'_>, gateway: &ConfigSection<'_>) -> Option<String> {
     let prefix = path(gateway, "prefix", PREFIX)?;
-    let site = file.section("site");
-    let apps = site.text("apps_prefix");
-    let apps = apps.as_deref().unwrap_or("/apps");
-    if below(apps, &prefix).is_some() {
+    if below(&apps_prefix(file), &prefix).is_some() {
         gateway.wrong("prefix", "must not hold site.apps_prefix", None);
     }
-    let endpoints = site.text("endpoints");
     let viewers = file
         .section("kubernetes")
         .inner("viewers", "kubernetes.viewers", |viewers| {
             viewers.text("prefix")
         })
-        .map(|written| written.unwrap_or_else(|| "/pvcviewers".to_owned()));
-    let others = [
-        ("site.endpoints", endpoints.as_deref().unwrap_or("/oauth2")),
-        ("the API below /api", "/api"),
-        ("the API below /oidc", "/oidc"),
-        ("our own paths below /.ludgate", "/.ludgate"),
-    ];
-    let viewers = viewers.as_deref();
-    let others = others
-        .into_iter()
-        .chain(viewers.map(|prefix| ("kubernetes.viewers.prefix", prefix)));
-    for (what, other) in others {
-        if overlap(&prefix, other) {
-            gateway.wrong("prefix", format!("must not overlap with {what}"), None);
-        }
-    }
+        .map(|written| written.unwrap_or_else(|| "/pvcviewers".to_owned()))
+        .map(|viewers| ("kubernetes.viewers.prefix", viewers));
+    check_overlap(gateway, &prefix, own_paths(file).into_iter().chain(viewers));
     Some(prefix)
 }
 

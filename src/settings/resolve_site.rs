@@ -18,14 +18,20 @@ use crate::{
         path_prefix::below,
         site::{Site, WebOrigin, via},
     },
+    route::path::RESERVED,
 };
+
+/// Default prefix of apps.
+const APPS_PREFIX: &str = "/apps";
+/// Default prefix of our endpoints.
+const ENDPOINTS: &str = "/oauth2";
 
 /// Reads `[site]`. `None` only together with an error.
 pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
     let site = file.section("site");
     let origin = public_origin(&site);
-    let apps_prefix = path(&site, "apps_prefix", "/apps");
-    let endpoints = path(&site, "endpoints", "/oauth2");
+    let apps_prefix = path(&site, "apps_prefix", APPS_PREFIX);
+    let endpoints = path(&site, "endpoints", ENDPOINTS);
     if let (Some(prefix), Some(endpoints)) = (&apps_prefix, &endpoints)
         && overlap(prefix, endpoints)
     {
@@ -196,8 +202,39 @@ fn hsts(site: &ConfigSection<'_>, secure: Option<bool>) -> Option<Option<HeaderV
     }
 }
 
+/// `site.apps_prefix`, or its default.
+pub(super) fn apps_prefix(file: &ConfigFile<'_>) -> String {
+    let written = file.section("site").text("apps_prefix");
+    written.unwrap_or_else(|| APPS_PREFIX.to_owned())
+}
+
+/// The paths at which Ludgate itself answers, with their names in errors.
+pub(super) fn own_paths(file: &ConfigFile<'_>) -> [(&'static str, String); 4] {
+    let endpoints = file.section("site").text("endpoints");
+    let endpoints = endpoints.unwrap_or_else(|| ENDPOINTS.to_owned());
+    [
+        ("site.endpoints", endpoints),
+        ("the API below /api", "/api".to_owned()),
+        ("the API below /oidc", "/oidc".to_owned()),
+        ("our own paths below /.ludgate", RESERVED.to_owned()),
+    ]
+}
+
+/// Reports each of the paths that the value of the key `prefix` overlaps with.
+pub(super) fn check_overlap(
+    section: &ConfigSection<'_>,
+    prefix: &str,
+    paths: impl IntoIterator<Item = (&'static str, String)>,
+) {
+    for (name, path) in paths {
+        if overlap(prefix, &path) {
+            section.wrong("prefix", format!("must not overlap with {name}"), None);
+        }
+    }
+}
+
 /// Whether the paths are equal, or one lies below the other.
-pub(super) fn overlap(path: &str, other: &str) -> bool {
+fn overlap(path: &str, other: &str) -> bool {
     below(path, other).is_some() || below(other, path).is_some()
 }
 
