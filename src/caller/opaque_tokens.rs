@@ -6,7 +6,10 @@
 
 mod failure_reports;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::future::{FutureExt, LocalBoxFuture};
@@ -134,11 +137,11 @@ impl OpaqueTokenCredentials {
         token: &Secret,
     ) -> impl Future<Output = Result<Option<ActiveToken>, Unavailable>> + Send + use<> {
         let (oidc, token) = (self.oidc.clone(), token.clone());
-        let (failures, clock) = (self.failures.clone(), self.clock.clone());
+        let failures = self.failures.clone();
         async move {
             let answer = oidc.introspection.introspect(&token).await;
             answer.map_err(|error| {
-                if let Some(count) = failures.count(clock.now()) {
+                if let Some(count) = failures.count(Instant::now()) {
                     tracing::warn!(%error, count, "opaque tokens cannot be verified");
                 }
                 Unavailable

@@ -13,10 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::error_cause::chain_text;
+use super::{error_cause::chain_text, report_limit::ReportLimit};
 
-/// Failures of one app are reported at most this often.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest text of a cause, in bytes.
 const MAX_CAUSE: usize = 512;
 
@@ -39,7 +37,7 @@ struct State {
     failing_since: Option<Instant>,
     /// The outcome that was reported last, until the success after it.
     reported: Option<&'static str>,
-    reported_at: Option<Instant>,
+    reports: ReportLimit,
 }
 
 /// A failure of an upstream.
@@ -92,14 +90,10 @@ impl UpstreamHealth {
             cause: limited(fallback.to_string()),
         });
         state.last = Some(failure.clone());
-        let is_due = state
-            .reported_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL);
-        if !is_due || state.reported == Some(outcome) {
+        if state.reported == Some(outcome) || !state.reports.acquire(now) {
             return None;
         }
         state.reported = Some(outcome);
-        state.reported_at = Some(now);
         Some(failure)
     }
 

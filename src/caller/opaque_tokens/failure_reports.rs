@@ -3,13 +3,10 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::Duration,
+    time::Instant,
 };
 
-use crate::model::clock::{Moment, millis};
-
-/// Failures are reported at most this often.
-const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+use crate::model::report_limit::ReportLimit;
 
 /// Counts failures between reports.
 #[derive(Debug, Default)]
@@ -18,32 +15,28 @@ pub(super) struct FailureReports(Mutex<UnreportedFailures>);
 #[derive(Debug, Default)]
 struct UnreportedFailures {
     count: u64,
-    reported_at: Option<Moment>,
+    reports: ReportLimit,
 }
 
 impl FailureReports {
     /// Counts a failure. Returns the number of failures since the last report if one is due.
-    pub(super) fn count(&self, now: Moment) -> Option<u64> {
+    pub(super) fn count(&self, now: Instant) -> Option<u64> {
         let mut unreported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         unreported.count += 1;
-        let is_due = unreported
-            .reported_at
-            .is_none_or(|at| now.0.saturating_sub(at.0) >= millis(REPORT_INTERVAL));
-        if !is_due {
-            return None;
-        }
-        unreported.reported_at = Some(now);
-        Some(std::mem::take(&mut unreported.count))
+        let is_due = unreported.reports.acquire(now);
+        is_due.then(|| std::mem::take(&mut unreported.count))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn failures_are_reported_once_a_minute_with_their_number() {
-        let reports = FailureReports::default();
+        let (reports, start) = (FailureReports::default(), Instant::now());
         for (millis, wanted) in [
             (0, Some(1)),
             (1, None),
@@ -52,7 +45,8 @@ mod tests {
             (60_001, None),
             (200_000, Some(2)),
         ] {
-            assert_eq!(reports.count(Moment(millis)), wanted, "{millis}");
+            let now = start + Duration::from_millis(millis);
+            assert_eq!(reports.count(now), wanted, "{millis}");
         }
     }
 }
