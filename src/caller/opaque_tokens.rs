@@ -30,6 +30,7 @@ use crate::{
         app::{App, AppId, BearerKind},
         caller::{Caller, Credential},
         clock::Clock,
+        header_values::bearer_token,
         lookup_limit::{LookupLimit, Quota},
         principal::Principal,
         secret::Secret,
@@ -153,10 +154,7 @@ impl OpaqueTokenCredentials {
 /// What may be an opaque token in an Authorization header with the scheme `Bearer`. A JWT is none:
 /// only its issuer may see it, or the app that it is for.
 fn presented(authorization: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
-    let token = token.trim_matches(' ');
-    let is_bearer = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
-    (is_bearer && !is_jwt(token)).then_some(token)
+    bearer_token(authorization).filter(|token| !token.is_empty() && !is_jwt(token))
 }
 
 fn is_jwt(token: &str) -> bool {

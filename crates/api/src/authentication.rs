@@ -9,7 +9,10 @@ use ludgate_identity::oidc::{
     bearer::{IssuerToken, VerifiedToken},
     claims::TokenError,
 };
-use ludgate_model::principal::Principal;
+use ludgate_model::{
+    header_values::{bearer_token, single},
+    principal::Principal,
+};
 
 /// Identifies callers.
 #[derive(Clone, Debug)]
@@ -42,7 +45,7 @@ impl Authentication {
         &self,
         headers: &HeaderMap,
     ) -> Result<Arc<Principal>, AuthenticationError> {
-        let header = single(headers).ok_or(AuthenticationError::Refused)?;
+        let header = single(headers, &header::AUTHORIZATION).ok_or(AuthenticationError::Refused)?;
         if let Some(verified) = self.oidc.bearer.cached(header) {
             return Ok(verified.principal);
         }
@@ -77,7 +80,7 @@ impl Authentication {
     }
 
     async fn exchange(&self, header: &HeaderValue) -> Result<Arc<Principal>, AuthenticationError> {
-        let token = bearer(header).ok_or(AuthenticationError::Refused)?;
+        let token = bearer_token(header).ok_or(AuthenticationError::Refused)?;
         let exchanged = self.oidc.api_tokens.identify(token).await;
         exchanged.map_err(|error| match error {
             ApiTokenError::Refused(reason) => {
@@ -90,18 +93,4 @@ impl Authentication {
             }
         })
     }
-}
-
-/// The Authorization header, if there is one and only one.
-fn single(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let first = all.next()?;
-    all.next().is_none().then_some(first)
-}
-
-fn bearer(header: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then(|| token.trim_matches(' '))
 }

@@ -1,4 +1,5 @@
-//! Values of header fields as bytes: of fields that may occur once, and of comma-separated lists.
+//! Values of header fields: of fields that may occur once, of comma-separated lists, and bearer
+//! tokens.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -45,6 +46,14 @@ pub fn members(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
         .map(<[u8]>::trim_ascii)
 }
 
+/// The token in an Authorization header with the scheme `Bearer` (RFC 6750 section 2.1). The case
+/// of the scheme has no meaning (RFC 9110 section 11.1). The token may be empty.
+pub fn bearer_token(authorization: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    is_bearer.then(|| token.trim_matches(' '))
+}
+
 /// Whether the media type of a body begins with this name.
 pub fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
     let kind = headers
@@ -87,6 +96,24 @@ mod tests {
                 value,
                 "{lines:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_bearer_token_is_found_in_any_spelling_of_its_scheme() {
+        for (value, expected) in [
+            ("Bearer a.b", Some("a.b")),
+            ("bearer  a.b ", Some("a.b")),
+            ("BEARER a b", Some("a b")),
+            ("Bearer ", Some("")),
+            ("Bearer", None),
+            ("Bearer\ta", None),
+            ("Basic a", None),
+            ("Bearer \u{fc}", None),
+            ("", None),
+        ] {
+            let header = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+            assert_eq!(bearer_token(&header), expected, "{value}");
         }
     }
 

@@ -17,7 +17,7 @@ use url::form_urlencoded;
 
 use super::state::{DemoProvider, Grant};
 use super::tokens::Refused;
-use crate::session::cookie::NewId;
+use crate::{model::header_values::bearer_token, session::cookie::NewId};
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 64 * 1024;
@@ -142,10 +142,7 @@ impl DemoProvider {
     }
 
     fn userinfo(&self, headers: &HeaderMap) -> Answer {
-        let authorization = headers.get(header::AUTHORIZATION);
-        let token = authorization
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.strip_prefix("Bearer "));
+        let token = headers.get(header::AUTHORIZATION).and_then(bearer_token);
         match token.and_then(|token| self.whose(token)) {
             Some(person) => {
                 let claims = self.claims_of(&person);

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::model::{
     clock::Moment,
+    header_values::bearer_token,
     principal::{PersonClaims, Principal},
 };
 
@@ -118,13 +119,8 @@ impl BearerVerifier {
 
     /// The token of an Authorization header, if its verification is cached and still valid.
     pub fn cached(&self, authorization: &HeaderValue) -> Option<VerifiedToken> {
-        let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
-        let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
-        if is_bearer {
-            self.cached_by_key(&key_of(token.trim_matches(' ')))
-        } else {
-            None
-        }
+        let token = bearer_token(authorization).filter(|token| token.len() <= MAX_TOKEN)?;
+        self.cached_by_key(&key_of(token))
     }
 
     fn cached_by_key(&self, key: &[u8; 32]) -> Option<VerifiedToken> {
@@ -137,14 +133,7 @@ impl BearerVerifier {
 
     /// The token of an Authorization header, if its `iss` is this issuer.
     pub fn parse_header<'h>(&self, authorization: &'h HeaderValue) -> Option<IssuerToken<'h>> {
-        let text = authorization.to_str().ok()?;
-        let (scheme, token) = text.split_once(' ')?;
-        let token = token.trim_matches(' ');
-        if scheme.eq_ignore_ascii_case("bearer") {
-            self.parse(token)
-        } else {
-            None
-        }
+        self.parse(bearer_token(authorization)?)
     }
 
     /// The token in a cookie, if its `iss` is this issuer.

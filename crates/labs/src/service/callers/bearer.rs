@@ -1,8 +1,11 @@
 //! Access tokens of the OpenID provider.
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, header};
 use ludgate_identity::oidc::Oidc;
-use ludgate_model::{header_values::single, secret::Secret};
+use ludgate_model::{
+    header_values::{bearer_token, single},
+    secret::Secret,
+};
 use serde_json::{Map, Value};
 
 use super::claims::payload;
@@ -33,7 +36,7 @@ pub(super) async fn verify(
         LabError::InvalidToken
     })?;
     // The verified text itself is read for the claims that only labs need.
-    let text = bearer(header).ok_or(LabError::InvalidToken)?;
+    let text = bearer_token(header).ok_or(LabError::InvalidToken)?;
     let claims = payload(text).ok_or(LabError::InvalidToken)?;
     Ok((claims, Secret::new(text)))
 }
@@ -41,13 +44,6 @@ pub(super) async fn verify(
 /// The token of the request, unverified.
 pub(super) fn token(headers: &HeaderMap) -> Option<Secret> {
     single(headers, &header::AUTHORIZATION)
-        .and_then(bearer)
+        .and_then(bearer_token)
         .map(Secret::new)
-}
-
-fn bearer(header: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then(|| token.trim_matches(' '))
 }
