@@ -99,7 +99,8 @@ impl fmt::Display for CertificateWarning {
                 write!(f, "{file} is not valid before {date}")
             }
             CertificateWarning::ExpiresSoon { file, date, days } => {
-                write!(f, "{file} expires in {days} days, on {date}")
+                let unit = if *days == 1 { "day" } else { "days" };
+                write!(f, "{file} expires in {days} {unit}, on {date}")
             }
             CertificateWarning::NotCovered { name } => {
                 write!(f, "no certificate covers {name}")
@@ -131,7 +132,8 @@ mod tests {
             (100 * day, None),
             (186 * day, None),
             (186 * day + 1, Some("site.crt expires in 13 days")),
-            (200 * day, Some("site.crt expires in 0 days")),
+            (199 * day, Some("site.crt expires in 1 day, on 1970-07-20")),
+            (200 * day, Some("site.crt expires in 0 days, on 1970-07-20")),
             (200 * day + 1, Some("site.crt has expired on 1970-07-20")),
             (i64::MAX, Some("site.crt has expired")),
         ] {
