@@ -63,7 +63,7 @@ pub struct ListenerMetrics {
     pub accept_failures: Counter,
     /// Clients disconnected because they read nothing of their response.
     pub write_stalls: Counter,
-    /// Whether the certificate files were valid at the last read.
+    /// Whether the certificate files of all listeners were valid at the last read.
     pub certificates_fine: OptionalGauge,
     /// When the first served certificate expires, in seconds since 1970.
     pub certificate_expires: OptionalGauge,
@@ -108,7 +108,7 @@ impl ListenerMetrics {
         );
         registry.register(
             "certificates_last_read_success",
-            "Whether the certificate files were valid at the last read (1: yes)",
+            "Whether the certificate files of all listeners were valid at the last read (1: yes)",
             metrics.certificates_fine.clone(),
         );
         registry.register(

@@ -49,8 +49,12 @@ impl ServedCertificates {
         metrics.certificates_fine.set(1);
         self.report(&metrics);
         let mut checked = self.clock.now();
+        let mut are_valid = vec![true; self.all.len()];
         file_watch::poll(self.clock.clone(), || {
-            let has_changed = self.reload(&metrics);
+            let has_changed = self.reload(&mut are_valid);
+            metrics
+                .certificates_fine
+                .set(are_valid.iter().all(|valid| *valid).into());
             let now = self.clock.now();
             if has_changed || is_due(checked, now) {
                 self.report(&metrics);
@@ -60,20 +64,21 @@ impl ServedCertificates {
         .await;
     }
 
-    /// Reads the files again. Returns whether any has changed.
-    fn reload(&self, metrics: &ListenerMetrics) -> bool {
+    /// Reads the files again. Returns whether any has changed. `are_valid` says of each listener
+    /// whether its files were valid when they were read last.
+    fn reload(&self, are_valid: &mut [bool]) -> bool {
         let mut has_changed = false;
-        for certificates in &self.all {
+        for (certificates, is_valid) in self.all.iter().zip(are_valid) {
             match certificates.renew() {
                 Ok(false) => {}
                 Ok(true) => {
                     has_changed = true;
-                    metrics.certificates_fine.set(1);
+                    *is_valid = true;
                     tracing::info!("reloaded the certificates");
                 }
                 Err(error) => {
                     has_changed = true;
-                    metrics.certificates_fine.set(0);
+                    *is_valid = false;
                     tracing::warn!(%error, "cannot load the changed certificates; the old ones stay in use");
                 }
             }
@@ -146,18 +151,68 @@ fn served_names(site: &Site) -> Vec<ServedName> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::model::{cookie_names::CookieNames, site::WebOrigin};
+    use std::{fs, path::Path};
 
-    #[test]
-    fn certificates_must_cover_the_site_and_the_hosts_of_apps() {
-        let site = |url: &str, apps_domain: Option<&str>| Site {
+    use super::*;
+    use crate::{
+        listener::tls::{CertificateFiles, TlsSettings},
+        model::{cookie_names::CookieNames, site::WebOrigin},
+    };
+
+    fn site(url: &str, apps_domain: Option<&str>) -> Site {
+        Site {
             apps_domain: apps_domain.map(Into::into),
             ..Site::with_default_paths(
                 WebOrigin::parse(url).expect("an origin"),
                 CookieNames::new(true, "c", &[]),
             )
+        }
+    }
+
+    /// Writes a new certificate, with its key.
+    fn write(folder: &Path, listener: &str) -> CertificateFiles {
+        let made = rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]);
+        let made = made.expect("a certificate");
+        let files = CertificateFiles {
+            certificate: folder.join(format!("{listener}.crt")),
+            key: folder.join(format!("{listener}.key")),
         };
+        fs::write(&files.certificate, made.cert.pem()).expect("written");
+        fs::write(&files.key, made.signing_key.serialize_pem()).expect("written");
+        files
+    }
+
+    #[test]
+    fn a_listener_with_invalid_files_counts_until_they_are_valid() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = |name: &str| {
+            let files = vec![write(folder.path(), name)];
+            match TlsSettings::from_files(files, None).expect("certificates") {
+                TlsSettings::On { certificates, .. } => certificates,
+                TlsSettings::Off => unreachable!("certificates are given"),
+            }
+        };
+        let served = ServedCertificates {
+            all: vec![listener("a"), listener("b")],
+            site: Arc::new(site("https://gw.test", None)),
+            clock: Clock::system(),
+        };
+        let mut are_valid = [true, true];
+        assert!(!served.reload(&mut are_valid));
+        fs::write(folder.path().join("a.key"), "half a key").expect("written");
+        assert!(served.reload(&mut are_valid));
+        assert_eq!(are_valid, [false, true]);
+        write(folder.path(), "b");
+        assert!(served.reload(&mut are_valid));
+        assert_eq!(are_valid, [false, true]);
+        write(folder.path(), "a");
+        assert!(served.reload(&mut are_valid));
+        assert_eq!(are_valid, [true, true]);
+    }
+
+    #[test]
+    fn certificates_must_cover_the_site_and_the_hosts_of_apps() {
         for (site, wanted) in [
             (site("http://localhost", None), vec![]),
             (
