@@ -1,6 +1,6 @@
 //! The operations of the API.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -166,9 +166,5 @@ impl SiteConnection {
     async fn one(&self, document: &str, variables: Value) -> Result<HostedApp, ClientError> {
         let mut data = self.query(document, variables).await?;
         self.parse(data["app"].take())
-    }
-
-    fn parse<T: DeserializeOwned>(&self, value: Value) -> Result<T, ClientError> {
-        serde_json::from_value(value).map_err(|error| self.no_api(error.to_string()))
     }
 }

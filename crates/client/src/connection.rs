@@ -14,6 +14,7 @@ use hyper_util::{
 use ludgate_model::{error_cause::chain_text, secret::Secret, site::WebOrigin};
 use ludgate_ops::{http_client::connector, tls_client::NoCertificate};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -274,6 +275,11 @@ impl SiteConnection {
             | StatusCode::GATEWAY_TIMEOUT => self.unreachable(text),
             _ => self.no_api(text),
         }
+    }
+
+    /// A value in an answer.
+    pub(crate) fn parse<T: DeserializeOwned>(&self, value: Value) -> Result<T, ClientError> {
+        serde_json::from_value(value).map_err(|error| self.no_api(error.to_string()))
     }
 
     /// The answer does not come from the API.

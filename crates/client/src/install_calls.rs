@@ -1,6 +1,5 @@
 //! The REST calls about applications from Helm charts.
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
@@ -36,7 +35,7 @@ impl SiteConnection {
     /// See [`ClientError`].
     pub async fn offered_applications(&self) -> Result<Vec<OfferedApplication>, ClientError> {
         let path = "/api/v2/applicationdefinitions";
-        self.typed(self.rest("GET", path, None).await?)
+        self.parse(self.rest("GET", path, None).await?)
     }
 
     /// One of them, with its versions.
@@ -45,7 +44,7 @@ impl SiteConnection {
     /// See [`ClientError`].
     pub async fn offered_application(&self, name: &str) -> Result<OfferedApplication, ClientError> {
         let path = format!("/api/v2/applicationdefinitions/{}", segment(name));
-        self.typed(self.rest("GET", &path, None).await?)
+        self.parse(self.rest("GET", &path, None).await?)
     }
 
     /// The installations on a cluster that the person may see; those of one namespace if it is
@@ -63,7 +62,7 @@ impl SiteConnection {
             path.push_str("?namespace=");
             path.push_str(&segment(namespace));
         }
-        self.typed(self.rest("GET", &path, None).await?)
+        self.parse(self.rest("GET", &path, None).await?)
     }
 
     /// An installation.
@@ -75,7 +74,7 @@ impl SiteConnection {
         place: &InstallPlace,
         name: &str,
     ) -> Result<InstalledApp, ClientError> {
-        self.typed(self.rest("GET", &place.path(name), None).await?)
+        self.parse(self.rest("GET", &place.path(name), None).await?)
     }
 
     /// Makes an installation.
@@ -88,7 +87,7 @@ impl SiteConnection {
         new: &Value,
     ) -> Result<InstalledApp, ClientError> {
         let path = installations(target);
-        self.typed(self.rest("POST", &path, Some(new)).await?)
+        self.parse(self.rest("POST", &path, Some(new)).await?)
     }
 
     /// Changes an installation by a merge patch.
@@ -101,7 +100,7 @@ impl SiteConnection {
         name: &str,
         patch: &Value,
     ) -> Result<InstalledApp, ClientError> {
-        self.typed(self.rest("PATCH", &place.path(name), Some(patch)).await?)
+        self.parse(self.rest("PATCH", &place.path(name), Some(patch)).await?)
     }
 
     /// Deletes an installation. The app is uninstalled afterwards.
@@ -123,11 +122,7 @@ impl SiteConnection {
         name: &str,
     ) -> Result<Vec<InstalledRevision>, ClientError> {
         let path = format!("{}/history", place.path(name));
-        self.typed(self.rest("GET", &path, None).await?)
-    }
-
-    fn typed<T: DeserializeOwned>(&self, value: Value) -> Result<T, ClientError> {
-        serde_json::from_value(value).map_err(|error| self.no_api(error.to_string()))
+        self.parse(self.rest("GET", &path, None).await?)
     }
 }
 
