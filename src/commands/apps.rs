@@ -3,7 +3,7 @@
 mod changes;
 pub(super) mod output;
 pub(super) mod session;
-mod watch;
+pub(super) mod watch;
 
 use std::io::{self, Write};
 
@@ -20,12 +20,17 @@ use watch::{WatchEnd, WatchGoal};
 
 /// Runs the command, and returns the exit code.
 pub fn run(command: &AppsCommand) -> u8 {
+    run_client(execute(command))
+}
+
+/// Runs a command that calls a site, and returns the exit code.
+pub(super) fn run_client(command: impl Future<Output = anyhow::Result<u8>>) -> u8 {
     core_dumps::disable();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let ran = match runtime {
-        Ok(runtime) => runtime.block_on(execute(command)),
+        Ok(runtime) => runtime.block_on(command),
         Err(error) => Err(error).context("cannot start the runtime"),
     };
     match ran {
@@ -148,7 +153,7 @@ async fn print_log(args: &LogsArgs) -> anyhow::Result<u8> {
 }
 
 /// Whether the reader of standard output has closed it.
-pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

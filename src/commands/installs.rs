@@ -4,13 +4,10 @@ mod changes;
 mod output;
 mod watch;
 
-use anyhow::Context;
-
 use super::{
     apps::{
-        is_closed_pipe,
         output::{print, printable},
-        session,
+        run_client, session,
     },
     exit_code::{DONE, FAILED},
 };
@@ -22,29 +19,13 @@ use crate::{
     client::{
         connection::SiteConnection, install_calls::InstallPlace, installed_app::InstalledApp,
     },
-    ops::core_dumps,
 };
 use output::InstallsOutput;
 use watch::InstallEnd;
 
 /// Runs the command, and returns the exit code.
 pub fn run(command: &InstallsCommand) -> u8 {
-    core_dumps::disable();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let ran = match runtime {
-        Ok(runtime) => runtime.block_on(execute(command)),
-        Err(error) => Err(error).context("cannot start the runtime"),
-    };
-    match ran {
-        Ok(code) => code,
-        Err(error) if is_closed_pipe(&error) => DONE,
-        Err(error) => {
-            eprintln!("{}", printable(&format!("{error:#}")));
-            FAILED
-        }
-    }
+    run_client(execute(command))
 }
 
 async fn execute(command: &InstallsCommand) -> anyhow::Result<u8> {

@@ -6,7 +6,10 @@ use anyhow::{Context, bail};
 use chrono::{DateTime, SecondsFormat};
 use tokio::sync::Notify;
 
-use super::exit_code::{BAD_CONFIGURATION, DONE, FAILED};
+use super::{
+    apps::output::table_text,
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+};
 use crate::{
     cli::tokens::{CreateTokenArgs, TokensCommand},
     identity::service_tokens::{
@@ -212,44 +215,32 @@ fn warn_of_unreadable(list: &TokenList) {
 
 /// The tokens, one a line.
 fn table(list: &TokenList, now: i64) -> String {
-    let head = ["NAME", "APPS", "GROUPS", "CREATED", "EXPIRES", "ENDS WITH"].map(str::to_owned);
+    let head = ["NAME", "APPS", "GROUPS", "CREATED", "EXPIRES", "ENDS WITH"];
+    let head = head.map(str::to_owned).to_vec();
     let row = |token: &StoredToken| {
         let record = &token.record;
         let expires = match record.expires <= now {
             true => "expired".to_owned(),
             false => time(record.expires),
         };
-        let (apps, groups) = (record.apps.join(","), record.groups.join(","));
-        let end = record.last_characters.clone();
-        [
+        vec![
             record.name.clone(),
-            apps,
-            groups,
+            record.apps.join(","),
+            record.groups.join(","),
             time(record.created),
             expires,
-            end,
+            record.last_characters.clone(),
         ]
     };
     let unreadable = |key: &RecordKey| {
         let name = HashPrefix::shown(*key).to_string();
-        [&*name, "cannot be opened", "", "", "", ""].map(str::to_owned)
+        vec![name, "cannot be opened".to_owned()]
     };
-    let rows: Vec<[String; 6]> = std::iter::once(head)
+    let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(list.tokens.iter().map(row))
         .chain(list.unreadable.iter().map(unreadable))
         .collect();
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let line = |row: &[String; 6]| {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:<width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    table_text(&rows)
 }
 
 /// A time in UTC, for people.

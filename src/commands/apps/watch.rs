@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::output::{Output, printable};
 use crate::{
@@ -12,6 +12,8 @@ use crate::{
 
 /// Pause between calls.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Codes of refusals that pass: of GraphQL, and of REST, which has statuses.
+const AWAY: [&str; 3] = ["API_UNAVAILABLE", "503", "504"];
 
 /// What a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,14 +113,16 @@ pub(super) async fn follow_list(
 }
 
 /// `None` while the site is away.
-fn retried<T>(called: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+pub(in crate::commands) fn retried<T>(
+    called: Result<T, ClientError>,
+) -> Result<Option<T>, ClientError> {
     match called {
         Ok(answer) => Ok(Some(answer)),
         Err(error @ ClientError::Unreachable { .. }) => {
             eprintln!("{}; trying again", printable(&error.to_string()));
             Ok(None)
         }
-        Err(ClientError::Refused { code, message }) if code == "API_UNAVAILABLE" => {
+        Err(ClientError::Refused { code, message }) if AWAY.contains(&code.as_str()) => {
             eprintln!("{}; trying again", printable(&message));
             Ok(None)
         }
@@ -126,7 +130,8 @@ fn retried<T>(called: Result<T, ClientError>) -> Result<Option<T>, ClientError> 
     }
 }
 
-fn ticks() -> tokio::time::Interval {
+/// The times of calls, from one pause after now.
+pub(in crate::commands) fn ticks() -> Interval {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.reset();

@@ -1,21 +1,14 @@
 //! `--watch`: prints an installation as it changes. The API has no streams, so it is asked each
 //! second.
 
-use std::time::Duration;
-
-use tokio::time::{Interval, MissedTickBehavior, interval};
-
 use super::output::{InstallsOutput, READY};
 use crate::{
     client::{
         connection::SiteConnection, error::ClientError, install_calls::InstallPlace,
         installed_app::InstalledApp,
     },
-    commands::apps::output::printable,
+    commands::apps::watch::{retried, ticks},
 };
-
-/// Pause between calls.
-const PERIOD: Duration = Duration::from_secs(1);
 
 /// How watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,29 +68,6 @@ fn end(installed: &InstalledApp) -> Option<InstallEnd> {
         "False" => Some(InstallEnd::Failed),
         _ => None,
     }
-}
-
-/// `None` while the site is away.
-fn retried<T>(called: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
-    match called {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error @ ClientError::Unreachable { .. }) => {
-            eprintln!("{}; trying again", printable(&error.to_string()));
-            Ok(None)
-        }
-        Err(ClientError::Refused { code, message }) if code == "503" || code == "504" => {
-            eprintln!("{}; trying again", printable(&message));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn ticks() -> Interval {
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.reset();
-    ticks
 }
 
 #[cfg(test)]
