@@ -82,7 +82,9 @@ impl DataThreads {
     /// Blocks for as long as a thread needs to drop its tasks.
     pub(super) fn finish(self) -> bool {
         self.finish.send_replace(true);
-        self.threads.into_iter().all(|thread| thread.join().is_ok())
+        // The others are awaited also after one that panicked.
+        let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
+        ended.iter().all(Result::is_ok)
     }
 }
 
@@ -128,5 +130,33 @@ impl ThreadPlan {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_threads_are_awaited_also_after_one_that_panicked() {
+        let (finish, mut finished) = watch::channel(false);
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = has_ended.clone();
+        let serving = move || {
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            let _ = runtime.block_on(finished.wait_for(|finished| *finished));
+            ended.store(true, Ordering::Release);
+        };
+        let threads = DataThreads {
+            threads: vec![
+                std::thread::spawn(|| panic!("a panic of this test")),
+                std::thread::spawn(serving),
+            ],
+            finish,
+        };
+        assert!(!threads.finish());
+        assert!(has_ended.load(Ordering::Acquire));
     }
 }
