@@ -118,7 +118,7 @@ fn health_checks(gateway: &Gateway) -> Option<DependencyStatus> {
         .map(|(all, failing)| failing_checks(all, failing))
 }
 
-/// Without names, as [`failing_apps`].
+/// Without names, as [`failing_upstreams`].
 fn failing_checks(all: usize, failing: usize) -> DependencyStatus {
     if failing == 0 {
         return Fine(format!("no upstream of {all} fails"));

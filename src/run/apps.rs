@@ -174,7 +174,7 @@ fn start_kubernetes(
 
 impl OwnApps {
     /// Replaces the apps at once. Streams whose app is gone, or whose rule no longer admits the
-    /// caller, are cut; all others continue.
+    /// caller, are closed; all others continue.
     pub(super) fn replace(&self, apps: Vec<AppSpec>) {
         keep_access_tokens(self.oidc.as_deref(), &apps);
         let now = self.catalog.load();

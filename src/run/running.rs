@@ -28,7 +28,7 @@ pub struct Running {
 
 impl Running {
     /// Replaces the apps of the configuration file, all at once. Streams whose app is gone, or
-    /// whose rule no longer admits the caller, are cut; all others continue.
+    /// whose rule no longer admits the caller, are closed; all others continue.
     pub fn replace_apps(&self, apps: Vec<AppSpec>) {
         self.own_apps.replace(apps);
     }
@@ -61,7 +61,7 @@ impl Running {
         self.process.ready.block("the process stops soon");
     }
 
-    /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
+    /// Stops: no new connections, requests in flight finish, streams are closed, threads end.
     /// Returns whether all requests finished before the deadline.
     pub async fn stop(self) -> bool {
         let Running {
