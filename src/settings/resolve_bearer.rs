@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{file::ConfigFile, section::ConfigSection, values::is_encrypted_or_local};
+use super::{file::ConfigFile, section::ConfigSection, values::confidential_url};
 use crate::{identity::oidc::settings::IntrospectionSettings, model::app::BearerKind};
 
 /// The key `bearer` of an app.
@@ -38,14 +38,9 @@ pub(super) fn introspection(identity: &ConfigSection<'_>) -> IntrospectionSettin
 
 fn url(table: &ConfigSection<'_>) -> Option<Url> {
     let text = table.text("url")?;
-    let url = Url::parse(&text).ok().filter(|url| {
-        is_encrypted_or_local(url) && url.username().is_empty() && url.password().is_none()
-    });
-    if url.is_none() {
-        let what = "must be an https address (http is accepted on loopback only), without a user";
-        table.wrong("url", what, None);
-    }
-    url
+    confidential_url(&text)
+        .map_err(|what| table.wrong("url", what, None))
+        .ok()
 }
 
 #[cfg(test)]

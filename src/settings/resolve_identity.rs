@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use url::Url;
-
 use super::{
     resolve_access::claims,
     resolve_bearer::introspection,
     resolve_trusted_issuers::trusted_issuers,
     section::ConfigSection,
-    values::{ca_file, is_encrypted_or_local, issuer, secret_file},
+    values::{ca_file, confidential_url, issuer, secret_file},
 };
 use crate::{
     identity::oidc::{OidcSettings, settings::GroupDirectory},
@@ -104,18 +102,9 @@ fn directory(section: &ConfigSection<'_>) -> Option<GroupDirectory> {
         }
         return None;
     };
-    let url = Url::parse(&text).ok().filter(|url| {
-        is_encrypted_or_local(url) && url.username().is_empty() && url.password().is_none()
-    });
-    if url.is_none() {
-        section.wrong(
-            "groups_url",
-            "must be an https address (http is accepted on loopback only), without a user",
-            None,
-        );
-    }
+    let url = confidential_url(&text).map_err(|what| section.wrong("groups_url", what, None));
     Some(GroupDirectory {
-        url: url?,
+        url: url.ok()?,
         field: field.unwrap_or_else(|| "id".to_owned()),
     })
 }

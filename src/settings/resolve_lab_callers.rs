@@ -2,9 +2,8 @@
 
 use http::{HeaderName, Uri};
 use openidconnect::{IssuerUrl, JsonWebKeySetUrl};
-use url::Url;
 
-use super::{resolve_listen::networks, section::ConfigSection, values::is_encrypted_or_local};
+use super::{resolve_listen::networks, section::ConfigSection, values::confidential_url};
 use crate::{
     labs::service::callers::{
         AssertionSettings, CallerSettings, ClaimNames, ScopeRule, ScopeRules, TrustedHeaderSettings,
@@ -115,18 +114,6 @@ fn user_info_url(text: &str) -> Result<Uri, String> {
     let url = confidential_url(text)?;
     let uri: Result<Uri, _> = url.as_str().parse();
     uri.map_err(|error| error.to_string())
-}
-
-/// A URL to which a token may be sent, and whose answer is believed.
-fn confidential_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-    let has_user = !url.username().is_empty() || url.password().is_some();
-    if has_user || !is_encrypted_or_local(&url) {
-        return Err(
-            "must be an https address (http is accepted on loopback only), without a user".into(),
-        );
-    }
-    Ok(url)
 }
 
 /// `None` only together with an error.

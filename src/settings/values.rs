@@ -42,12 +42,24 @@ pub(super) fn issuer(text: &str) -> Result<IssuerUrl, String> {
 }
 
 /// Whether secrets may be sent to a URL: https, or http on loopback.
-pub(super) fn is_encrypted_or_local(url: &Url) -> bool {
+fn is_encrypted_or_local(url: &Url) -> bool {
     match url.scheme() {
         "https" => true,
         "http" => url.host_str().is_some_and(is_loopback_host),
         _ => false,
     }
+}
+
+/// Parses a URL to which a token may be sent, and whose answer is believed.
+pub(super) fn confidential_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if has_user || !is_encrypted_or_local(&url) {
+        return Err(
+            "must be an https address (http is accepted on loopback only), without a user".into(),
+        );
+    }
+    Ok(url)
 }
 
 /// Parses an upstream: http or https, host and port only; or the path of a unix socket.
