@@ -7,7 +7,9 @@ use super::{
     resolve_datasets, resolve_groups, resolve_idle, resolve_installations, resolve_kubernetes,
     resolve_listen,
     resolve_pods::{pod_policy, proxy_labels},
-    resolve_process, resolve_viewers,
+    resolve_process,
+    resolve_site::apps_prefix,
+    resolve_viewers,
     section::ConfigSection,
     values::{labels, origin},
 };
@@ -132,12 +134,11 @@ pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>
         false => Some(OwnKeys::default()),
     };
     let site_url = site.required("url", origin);
-    let prefix = site.text("apps_prefix");
     let instance_types = resolve_groups::instance_types(file);
     let own = own?;
     Some(Some(ApplicationSettings {
         site_url: site_url?.to_string(),
-        apps_prefix: prefix.unwrap_or_else(|| "/apps".to_owned()),
+        apps_prefix: apps_prefix(file),
         image_prefix: own.image_prefix,
         folder_image: own.folder_image,
         ephemeral_size: Memory(own.ephemeral_size),
