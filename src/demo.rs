@@ -56,7 +56,7 @@ const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// When a port is not available.
 pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDemo, StartError> {
-    // DemoProvider and site need the port number, so port 0 is resolved first.
+    // Provider and site need the port number, so port 0 is resolved first.
     let port = match demo.listen.port() {
         0 => std::net::TcpListener::bind(demo.listen)?
             .local_addr()?

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// A person of the configured issuer, or an account of a program. Identity is issuer and subject;
-/// an e-mail address authorises only if the provider verified it.
+/// an e-mail address authorizes only if the provider verified it.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// The `sub` claim.

@@ -272,7 +272,7 @@ impl SessionStore {
         session
     }
 
-    /// Records use: an authorised request, or bytes of an open stream. Slides the deadlines.
+    /// Records use: an authorized request, or bytes of an open stream. Slides the deadlines.
     pub fn touch(&self, live: &Live, now: Moment) {
         let has_moved = match live {
             Live::App(session) => session.touch(now),
