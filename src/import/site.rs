@@ -10,7 +10,7 @@ use super::{
     given::GivenOptions,
     report::ImportOutcome::{Default as Same, NotNeeded},
 };
-use crate::model::site::WebOrigin;
+use crate::model::{path_prefix::below, site::WebOrigin};
 
 /// Where oauth2-proxy listens if the input does not say so.
 const HTTP_ADDRESS: &str = "127.0.0.1:4180";
@@ -69,9 +69,9 @@ fn endpoints(options: &GivenOptions) -> String {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
         !segment.is_empty() && !segment.starts_with('.') && segment.bytes().all(is_plain)
     };
-    let below = prefix.strip_prefix('/');
-    let is_path = below.is_some_and(|below| below.split('/').all(is_segment));
-    let is_apps = prefix == APPS || prefix.starts_with("/apps/");
+    let segments = prefix.strip_prefix('/');
+    let is_path = segments.is_some_and(|segments| segments.split('/').all(is_segment));
+    let is_apps = below(&prefix, APPS).is_some();
     if prefix == ENDPOINTS {
         options.answer("proxy_prefix", Same, "");
     } else if is_path && !is_apps {
