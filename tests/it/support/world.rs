@@ -79,42 +79,31 @@ impl World {
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
-        let port = free_port();
-        let (clock, manual_clock) = Clock::manual();
-        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
-            .await
-            .expect("a provider");
-        World::run(
-            provider,
-            (clock, manual_clock),
-            port,
-            threads,
-            (SITE, "", extra),
-            change,
-        )
-        .await
+        World::with_own_provider(threads, (SITE, "", extra), change).await
     }
 
     /// With other keys of `[site]`, written as TOML.
     pub async fn of_site(site: &str) -> World {
-        let port = free_port();
-        let (clock, manual_clock) = Clock::manual();
-        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
-            .await
-            .expect("a provider");
-        let text = (site, "", "");
-        World::run(provider, (clock, manual_clock), port, 2, text, |_| {}).await
+        World::with_own_provider(2, (site, "", ""), |_| {}).await
     }
 
     /// With other keys of `[identity]`, written as TOML.
     pub async fn with_identity(identity: &str, extra: &str) -> World {
+        World::with_own_provider(2, (SITE, identity, extra), |_| {}).await
+    }
+
+    async fn with_own_provider(
+        threads: usize,
+        text: (&str, &str, &str),
+        change: impl FnOnce(&mut Settings),
+    ) -> World {
         let port = free_port();
         let (clock, manual_clock) = Clock::manual();
         let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
-        let text = (SITE, identity, extra);
-        World::run(provider, (clock, manual_clock), port, 2, text, |_| {}).await
+        let clocks = (clock, manual_clock);
+        World::run(provider, clocks, port, threads, text, change).await
     }
 
     /// The oracles watch this app too.
