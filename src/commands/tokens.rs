@@ -216,7 +216,7 @@ fn warn_of_unreadable(list: &TokenList) {
 /// The tokens, one a line.
 fn table(list: &TokenList, now: i64) -> String {
     let head = ["NAME", "APPS", "GROUPS", "CREATED", "EXPIRES", "ENDS WITH"];
-    let head = head.map(str::to_owned).to_vec();
+    let head = Vec::from(head.map(str::to_owned));
     let row = |token: &StoredToken| {
         let record = &token.record;
         let expires = match record.expires <= now {
