@@ -1,7 +1,10 @@
 //! Calls to the API server for one operation: each is made again until it succeeds, is refused, or
 //! the operation must end.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -20,6 +23,7 @@ use ludgate_cluster::{
     writer::{NamespacedName, Writer},
 };
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::{
     lab::Lab,
@@ -30,6 +34,8 @@ use super::{
 
 /// Seconds that a lab has to end.
 const GRACE_SECONDS: u32 = 1;
+/// Longest wait for the end of a pod before its namespace is deleted.
+const MAX_POD_WAIT: Duration = Duration::from_secs(20);
 /// What a deletion waits for.
 const WAIT_GONE: &str = "waiting until the lab is deleted";
 
@@ -154,7 +160,8 @@ impl LabWrites<'_> {
         }
     }
 
-    /// Deletes the pod of the lab and waits until it is gone.
+    /// Deletes the pod of the lab and waits until it is gone, but leaves time for the namespace:
+    /// its deletion goes on in the cluster, also if this operation fails, and ends the pod too.
     pub(super) async fn delete_pod(&self, name: NamespacedName<'_>) -> Result<(), Stopped> {
         let kind = pods();
         let found = match self.stores.pod(name.namespace, name.name) {
@@ -179,14 +186,20 @@ impl LabWrites<'_> {
             let pod = self.stores.pod(name.namespace, name.name);
             pod.and_then(|pod| pod.uid()).as_deref() == Some(uid)
         };
-        self.until_gone(kind, name, uid, is_stored).await
+        let gone = self.until_gone(kind, name, uid, is_stored);
+        let longest = MAX_POD_WAIT.min(self.limits.limit / 2);
+        timeout(longest, gone).await.unwrap_or_else(|_elapsed| {
+            tracing::warn!(object = call.object, "the pod does not end in time");
+            Ok(())
+        })
     }
 
-    /// The namespace, if it is of this lab.
+    /// The namespace, if it is of this lab. A watch that is behind may show an earlier one, whose
+    /// deletion would leave this one. One that only the watch still shows is waited for.
     pub(super) async fn own_namespace(&self, name: &str) -> Result<Option<DynamicObject>, Stopped> {
-        let found = match self.stores.namespace(name) {
-            Some(namespace) => Some((*namespace).clone()),
-            None => self.read(&namespaces(), cluster_wide(name)).await?,
+        let found = match self.read(&namespaces(), cluster_wide(name)).await? {
+            Some(namespace) => Some(namespace),
+            None => self.stores.namespace(name).map(|it| (*it).clone()),
         };
         Ok(found.filter(|found| is_of_lab(found, &self.lab.username)))
     }
