@@ -27,6 +27,8 @@ use crate::error::LabError;
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(30);
 /// Keys are fetched again after this time, so that a withdrawn one is no longer accepted.
 const REFRESH: Duration = Duration::from_secs(3600);
+/// A call that failed is made again after this time.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// Longest assertion, in bytes.
 const MAX_ASSERTION: usize = 32 * 1024;
 /// Longest time from the issue of an assertion to its expiry, in seconds.
@@ -43,12 +45,34 @@ pub struct AssertionSettings {
     pub audience: String,
 }
 
+/// The gateway's keys, and when they are fetched again.
+struct GatewayKeys {
+    set: CoreJsonWebKeySet,
+    refresh_at: Moment,
+    /// The same for an assertion whose key is not in the set.
+    retry_at: Moment,
+}
+
+impl GatewayKeys {
+    fn is_due(&self, key: Option<&JsonWebKeyId>, now: Moment) -> bool {
+        self.refresh_at <= now || (!self.has(key) && self.retry_at <= now)
+    }
+
+    fn has(&self, id: Option<&JsonWebKeyId>) -> bool {
+        match id {
+            Some(id) => self.set.keys().iter().any(|key| key.key_id() == Some(id)),
+            None => !self.set.keys().is_empty(),
+        }
+    }
+}
+
 /// Verifies assertions with the gateway's keys.
 pub(super) struct AssertionVerifier {
     settings: AssertionSettings,
     http: Arc<HttpClient>,
-    keys: ArcSwap<CoreJsonWebKeySet>,
-    last_fetch: Mutex<Option<Moment>>,
+    keys: ArcSwap<GatewayKeys>,
+    /// Held during a call.
+    fetching: Mutex<()>,
     clock: Clock,
 }
 
@@ -59,11 +83,16 @@ impl AssertionVerifier {
         http: Arc<HttpClient>,
         clock: Clock,
     ) -> AssertionVerifier {
+        let now = clock.now();
         AssertionVerifier {
             settings,
             http,
-            keys: ArcSwap::from_pointee(JsonWebKeySet::new(Vec::new())),
-            last_fetch: Mutex::new(None),
+            keys: ArcSwap::from_pointee(GatewayKeys {
+                set: JsonWebKeySet::new(Vec::new()),
+                refresh_at: now,
+                retry_at: now,
+            }),
+            fetching: Mutex::new(()),
             clock,
         }
     }
@@ -78,10 +107,10 @@ impl AssertionVerifier {
         }
         let token = Token::from_str(text).map_err(|error| refused(&error))?;
         let key = key_id(text);
-        self.refresh(key.as_ref()).await?;
+        let keys = self.current_keys(key.as_ref()).await?;
         let now = self.clock.wall_seconds();
         let claims = token
-            .claims(&self.verifier(now), |_: Option<&Nonce>| Ok(()))
+            .claims(&self.verifier(&keys, now), |_: Option<&Nonce>| Ok(()))
             .map_err(|error| refused(&error))?;
         let lifetime = claims.expiration() - claims.issue_time();
         if lifetime > TimeDelta::seconds(MAX_LIFETIME + SKEW) {
@@ -90,11 +119,10 @@ impl AssertionVerifier {
         payload(text).ok_or(LabError::InvalidToken)
     }
 
-    fn verifier(&self, now: i64) -> CoreIdTokenVerifier<'static> {
+    fn verifier(&self, keys: &GatewayKeys, now: i64) -> CoreIdTokenVerifier<'static> {
         let audience = ClientId::new(self.settings.audience.clone());
         let issuer = self.settings.issuer.clone();
-        let keys = (**self.keys.load()).clone();
-        CoreIdTokenVerifier::new_public_client(audience, issuer, keys)
+        CoreIdTokenVerifier::new_public_client(audience, issuer, keys.set.clone())
             .set_allowed_algs([
                 CoreJwsSigningAlgorithm::EcdsaP256Sha256,
                 CoreJwsSigningAlgorithm::EcdsaP384Sha384,
@@ -107,38 +135,56 @@ impl AssertionVerifier {
             })
     }
 
-    /// Fetches the keys if this one is unknown, or if they are old. Keys that cannot be fetched
-    /// again stay in use.
-    async fn refresh(&self, key: Option<&JsonWebKeyId>) -> Result<(), LabError> {
-        // Single flight: a request that waited here finds the new keys.
-        let mut last = self.last_fetch.lock().await;
-        let now = self.clock.now();
-        let is_older = |age| last.is_none_or(|last: Moment| last.after(age) <= now);
-        if is_older(REFRESH) || (!self.knows(key) && is_older(UNKNOWN_KEY_PAUSE)) {
-            let http = ProviderCalls::new(&self.http, "gateway_keys");
-            match CoreJsonWebKeySet::fetch_async(&self.settings.jwks, &http).await {
-                Ok(keys) => self.keys.store(Arc::new(keys)),
-                Err(error) => {
-                    tracing::warn!(error = chain_text(&error), "cannot read the gateway's keys");
-                }
+    /// The keys, fetched again if they are old, or if this one is unknown.
+    async fn current_keys(&self, key: Option<&JsonWebKeyId>) -> Result<Arc<GatewayKeys>, LabError> {
+        let known = self.keys.load_full();
+        if known.is_due(key, self.clock.now()) {
+            // One call at a time. Only requests with an unknown key wait for that of another one.
+            let turn = match known.has(key) {
+                true => self.fetching.try_lock().ok(),
+                false => Some(self.fetching.lock().await),
+            };
+            if turn.is_some() {
+                self.fetch(key).await;
             }
-            // After the fetch: if a client leaves during it, the next one may fetch again.
-            *last = Some(now);
         }
-        match self.keys.load().keys().is_empty() {
+        let keys = self.keys.load_full();
+        match keys.set.keys().is_empty() {
             true => Err(LabError::Unavailable(
                 "the gateway's keys are not available".to_owned(),
             )),
-            false => Ok(()),
+            false => Ok(keys),
         }
     }
 
-    fn knows(&self, id: Option<&JsonWebKeyId>) -> bool {
-        let keys = self.keys.load();
-        match id {
-            Some(id) => keys.keys().iter().any(|key| key.key_id() == Some(id)),
-            None => !keys.keys().is_empty(),
+    /// Fetches the keys, unless another request has done so in the meantime. If that fails, the
+    /// known ones stay in use. The caller holds `fetching`.
+    async fn fetch(&self, key: Option<&JsonWebKeyId>) {
+        let known = self.keys.load_full();
+        if !known.is_due(key, self.clock.now()) {
+            return;
         }
+        let http = ProviderCalls::new(&self.http, "gateway_keys");
+        let fetched = CoreJsonWebKeySet::fetch_async(&self.settings.jwks, &http).await;
+        // After the call: if a client leaves during it, the next request may call again.
+        let now = self.clock.now();
+        let keys = match fetched {
+            Ok(set) => GatewayKeys {
+                set,
+                refresh_at: now.after(REFRESH),
+                retry_at: now.after(UNKNOWN_KEY_PAUSE),
+            },
+            Err(error) => {
+                tracing::warn!(error = chain_text(&error), "cannot read the gateway's keys");
+                let retry_at = now.after(FAILURE_PAUSE);
+                GatewayKeys {
+                    set: known.set.clone(),
+                    refresh_at: known.refresh_at.max(retry_at),
+                    retry_at,
+                }
+            }
+        };
+        self.keys.store(Arc::new(keys));
     }
 }
 

@@ -1,6 +1,9 @@
 //! Callers by each source of identity, with a gateway and a user-info URL on loopback.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -23,6 +26,10 @@ struct Neighbour {
     url: String,
     pair: EcdsaKeyPair,
     asked: Arc<AtomicUsize>,
+    /// How often the keys were asked for.
+    fetched: Arc<AtomicUsize>,
+    /// Whether it has no keys to give.
+    is_out_of_order: Arc<AtomicBool>,
 }
 
 impl Neighbour {
@@ -52,9 +59,17 @@ impl Neighbour {
                 }
             }
         };
+        let (fetched, is_out_of_order) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let (fetches, is_broken) = (fetched.clone(), is_out_of_order.clone());
         let keys = move || {
+            fetches.fetch_add(1, Ordering::Relaxed);
+            let status = match is_broken.load(Ordering::Relaxed) {
+                true => StatusCode::SERVICE_UNAVAILABLE,
+                false => StatusCode::OK,
+            };
             let keys = keys.to_string();
-            async move { ([(header::CONTENT_TYPE, "application/json")], keys) }
+            async move { (status, [(header::CONTENT_TYPE, "application/json")], keys) }
         };
         let router = Router::new()
             .route("/jwks.json", get(keys))
@@ -62,10 +77,20 @@ impl Neighbour {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Neighbour { url, pair, asked }
+        Neighbour {
+            url,
+            pair,
+            asked,
+            fetched,
+            is_out_of_order,
+        }
     }
 
     fn callers(&self) -> LabCallers {
+        self.callers_by(Clock::system())
+    }
+
+    fn callers_by(&self, clock: Clock) -> LabCallers {
         let settings = CallerSettings {
             claims: ClaimNames::default(),
             scopes: ScopeRules {
@@ -85,7 +110,7 @@ impl Neighbour {
             user_info: Some(format!("{}/user-info", self.url).parse().unwrap()),
         };
         let http = HttpClient::new(None, CallCounter::default()).unwrap();
-        LabCallers::new(settings, None, Arc::new(http), Clock::system())
+        LabCallers::new(settings, None, Arc::new(http), clock)
     }
 
     /// A signed assertion; `changed` replaces claims.
@@ -169,6 +194,48 @@ async fn assertions_of_others_for_others_or_of_another_time_are_refused() {
         let caller = identify(&callers, PROXY, &fields).await;
         assert_eq!(caller.unwrap_err(), LabError::InvalidToken, "{assertion}");
     }
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_fetched_are_asked_for_again_soon_and_known_ones_stay() {
+    let gateway = Neighbour::start().await;
+    let (clock, manual) = Clock::manual();
+    let callers = gateway.callers_by(clock.clone());
+    let fetched = || gateway.fetched.load(Ordering::Relaxed);
+    let set_broken = |is_broken| gateway.is_out_of_order.store(is_broken, Ordering::Relaxed);
+    let verified = async |key: &str| {
+        let now = clock.wall_seconds();
+        let assertion = gateway.assertion(key, &json!({ "iat": now, "exp": now + 300 }));
+        let fields = [("x-ludgate-assertion", assertion.as_str())];
+        identify(&callers, OTHER, &fields).await.map(|_| ())
+    };
+    let unavailable = |verified| matches!(verified, Err(LabError::Unavailable(_)));
+
+    set_broken(true);
+    assert!(unavailable(verified("one").await));
+    set_broken(false);
+    assert!(unavailable(verified("one").await));
+    assert_eq!(fetched(), 1);
+    manual.advance(Duration::from_secs(5));
+    assert_eq!(verified("one").await, Ok(()));
+    assert_eq!(fetched(), 2);
+
+    set_broken(true);
+    manual.advance(Duration::from_secs(3600));
+    assert_eq!(verified("one").await, Ok(()));
+    assert_eq!(verified("one").await, Ok(()));
+    assert_eq!(fetched(), 3);
+    manual.advance(Duration::from_secs(5));
+    assert_eq!(verified("one").await, Ok(()));
+    assert_eq!(fetched(), 4);
+
+    // A made-up key id costs a call only after a pause.
+    set_broken(false);
+    manual.advance(Duration::from_secs(5));
+    for _ in 0..3 {
+        assert_eq!(verified("two").await, Err(LabError::InvalidToken));
+    }
+    assert_eq!(fetched(), 5);
 }
 
 #[tokio::test]
