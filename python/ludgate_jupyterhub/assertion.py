@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import time
 
@@ -62,22 +63,29 @@ class SigningKeys:
         try:
             self._keys = await self._fetch()
             self._fetched_at = time.monotonic()
-        except (httpx.HTTPError, jwt.PyJWTError, ValueError, RecursionError) as error:
+        except (httpx.HTTPError, asyncio.TimeoutError, jwt.PyJWTError, ValueError, RecursionError) as error:
             # Known keys stay good while new ones cannot be had.
             if not self._keys:
                 raise KeysUnavailable(str(error) or type(error).__name__) from error
 
     async def _fetch(self) -> dict[str, jwt.PyJWK]:
-        timeout = FETCH_TIMEOUT_SECONDS
-        async with httpx.AsyncClient(verify=self._verify, trust_env=False, timeout=timeout) as client:
-            response = await client.get(self._url)
-            response.raise_for_status()
-            if len(response.content) > MAX_KEYS_BYTES:
-                raise ValueError("the set of keys is too long")
-            value = response.json()
+        value = json.loads(await asyncio.wait_for(self._read(), FETCH_TIMEOUT_SECONDS))
         if not isinstance(value, dict):
             raise ValueError("the set of keys is no JSON object")
         return {key.key_id: key for key in jwt.PyJWKSet.from_dict(value).keys if key.key_id}
+
+    async def _read(self) -> bytes:
+        # Read as it is sent: a small compressed answer can be a huge text.
+        headers = {"Accept-Encoding": "identity"}
+        client = httpx.AsyncClient(verify=self._verify, trust_env=False, timeout=FETCH_TIMEOUT_SECONDS)
+        read = bytearray()
+        async with client, client.stream("GET", self._url, headers=headers) as response:
+            response.raise_for_status()
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) > MAX_KEYS_BYTES:
+                    raise ValueError("the set of keys is too long")
+        return bytes(read)
 
 
 async def verified_claims(

@@ -23,6 +23,8 @@ class FakeGateway:
         self.keys = {"first": ec.generate_private_key(ec.SECP256R1())}
         self.fetched = 0
         self.is_broken = False
+        # Whether the answer with the keys never ends.
+        self.is_endless = False
         self.url = ""
         self._server: HTTPServer | None = None
 
@@ -56,8 +58,11 @@ class FakeGateway:
 
 
 class KeysHandler(web.RequestHandler):
-    def get(self) -> None:
+    async def get(self) -> None:
         gateway = self.settings["gateway"]
         gateway.fetched += 1
+        while gateway.is_endless:
+            self.write(" " * 65536)
+            await self.flush()
         self.set_status(503 if gateway.is_broken else 200)
         self.finish(gateway.jwks())

@@ -149,6 +149,15 @@ async def test_known_keys_stay_good_in_an_outage(gateway, authenticator, monkeyp
     assert gateway.fetched == 3
 
 
+async def test_keys_without_an_end_are_not_read_for_ever(gateway):
+    keys = assertion.SigningKeys(gateway.url)
+    gateway.is_endless = True
+    with pytest.raises(assertion.KeysUnavailable, match="too long"):
+        await keys.get("first")
+    gateway.is_endless = False
+    assert (await keys.get("first")).key_id == "first"
+
+
 async def test_a_new_token_is_taken_over(gateway, authenticator):
     old, new = gateway.sign(jti="1"), gateway.sign(jti="2")
     person = Person("rachel", old)
