@@ -265,6 +265,27 @@ impl Labs {
         patched.expect("a status");
     }
 
+    /// Keeps the pod when it is deleted, as if its node did not answer, or no longer keeps it.
+    pub async fn hold_pod(&self, is_held: bool) {
+        let finalizers: &[&str] = match is_held {
+            true => &["ludgate.test/node-away"],
+            false => &[],
+        };
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+        let parameters = PatchParams::default();
+        let patched = self.pods().patch(&pod_name(), &parameters, &patch).await;
+        patched.expect("a pod");
+    }
+
+    /// Whether the namespace of the lab is deleted, as far as the pod lets it.
+    pub async fn is_namespace_deleted(&self) -> bool {
+        let deleted = holds_within(POD_PATIENCE, async || {
+            let found = self.namespaces().get(&self.lab_namespace()).await;
+            found.is_ok_and(|namespace| namespace.metadata.deletion_timestamp.is_some())
+        });
+        deleted.await
+    }
+
     /// Starts the lab, and lets its pod run.
     pub async fn run_lab(&self) {
         self.create().await.expect("created");

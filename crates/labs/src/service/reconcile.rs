@@ -160,7 +160,8 @@ impl LabService {
             self.start_spawn(leading.clone(), lab, operation, work);
             return;
         }
-        let is_ending = found.namespace.as_ref().is_some_and(|it| is_ending(it));
+        // Of a deletion the pod ends first.
+        let is_ending = status == Some(LabStatus::Terminating);
         let is_orphan = found.namespace.is_some() && status.is_none();
         if is_orphan || is_ending {
             tracing::info!(user = username, "deleting what is left of the lab");

@@ -1,14 +1,11 @@
 //! A lab is deleted: while it runs, while it starts, and by several at once.
 
 use futures_util::{StreamExt, future::join_all};
-use kube::api::{Patch, PatchParams};
 use ludgate_labs::{error::LabError, state::LabStatus};
-use serde_json::{Value, json};
 
 use crate::support::{
-    changes::POD_PATIENCE,
-    labs::{Labs, USER, pod_name},
-    until::{holds_within, in_time},
+    labs::{Labs, USER},
+    until::in_time,
 };
 
 fn unknown() -> LabError {
@@ -16,14 +13,6 @@ fn unknown() -> LabError {
         username: USER.to_owned(),
         is_in_path: true,
     }
-}
-
-/// A pod with a finalizer stays, as one whose node does not answer.
-async fn set_finalizers(labs: &Labs, finalizers: Value) {
-    let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
-    let parameters = PatchParams::default();
-    let patched = labs.pods().patch(&pod_name(), &parameters, &patch).await;
-    patched.expect("a pod");
 }
 
 async fn assert_gone(labs: &Labs) {
@@ -106,14 +95,10 @@ async fn a_deletion_at_any_time_of_a_spawn_leaves_nothing() {
 async fn the_namespace_is_deleted_although_the_pod_does_not_end() {
     let labs = Labs::start().await;
     labs.run_lab().await;
-    set_finalizers(&labs, json!(["ludgate.test/node-away"])).await;
+    labs.hold_pod(true).await;
     let deletion = labs.service.delete(USER).await.expect("started");
-    let is_deleted = holds_within(POD_PATIENCE, async || {
-        let found = labs.namespaces().get(&labs.lab_namespace()).await;
-        found.is_ok_and(|namespace| namespace.metadata.deletion_timestamp.is_some())
-    });
-    let is_deleted = is_deleted.await;
-    set_finalizers(&labs, Value::Null).await;
+    let is_deleted = labs.is_namespace_deleted().await;
+    labs.hold_pod(false).await;
     assert!(is_deleted, "the namespace is not deleted");
     assert_eq!(deletion.await, Ok(()));
     assert_gone(&labs).await;

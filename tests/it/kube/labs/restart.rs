@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::support::{
     api_faults::Fault,
-    changes::POD_PATIENCE,
-    labs::{Labs, USER},
+    changes::{Changes, POD_PATIENCE},
+    labs::{Labs, USER, pod_name},
     until::{holds_within, in_time},
 };
 
@@ -77,6 +77,22 @@ async fn a_lab_that_runs_is_known_to_the_next_process() {
         ["Lab Kubernetes pod started for rachel"]
     );
     assert_eq!(labs.delete().await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_goes_on_in_the_next_process_while_the_pod_ends() {
+    let labs = Labs::start().await;
+    labs.run_lab().await;
+    labs.hold_pod(true).await;
+    drop(labs.service.delete(USER).await.expect("started"));
+    let mut pods = Changes::named(labs.pods(), &pod_name());
+    pods.until(|pod| pod.metadata.deletion_timestamp.is_some())
+        .await;
+    let labs = labs.restart().await;
+    let is_deleted = labs.is_namespace_deleted().await;
+    labs.hold_pod(false).await;
+    assert!(is_deleted, "the namespace is not deleted");
+    labs.until_status(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
