@@ -8,6 +8,7 @@ pub mod file_servers;
 pub mod images;
 mod lab;
 pub mod lab_service;
+mod leadership;
 mod listeners;
 pub mod metrics;
 mod openapi;

@@ -27,7 +27,7 @@ use ludgate_controllers::{leader::LeaderElector, watched::FirstLists};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::lab_service::LabService;
+use super::{lab_service::LabService, leadership::Leadership};
 use crate::{
     config::{ContainerImage, LabsConfig},
     dialect::Dialect,
@@ -36,7 +36,7 @@ use admin::FilesystemAdminService;
 pub use operations::{FileOperations, FileServerOperations, FilesystemAdminOperations};
 use owned::{OwnedSelection, OwnedStores};
 use servers::FileServerService;
-use shared::{FileShared, Leadership, locked};
+use shared::{FileShared, locked};
 
 /// Owner of the fields that the objects get.
 const FIELD_MANAGER: &str = "ludgate-labs";

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     callers::LabCaller,
     lab::{DeleteStart, Lab, SpawnStart},
+    leadership::Leadership,
     listeners::LabEventStream,
     operation::{Deletion, Operation, OperationKind},
     replicas::Replica,
@@ -61,12 +62,11 @@ pub(super) struct LabServiceInner {
     pub(super) provisioned: Mutex<HashSet<String>>,
     /// What replicas share; `None`: the one with the Lease has all operations.
     pub(super) replica: Option<Replica>,
+    pub(super) leadership: Leadership,
     clock: Clock,
     /// Taken by [`LabService::run`].
     changes: Mutex<Option<BoxStream<'static, LabChange>>>,
     labs: Mutex<HashMap<String, Arc<Lab>>>,
-    /// Cancelled when this process no longer leads.
-    leading: Mutex<CancellationToken>,
     last_operation: AtomicU64,
     /// Whether all labs of the cluster are known. Before that, an unknown lab may exist.
     is_listed: watch::Sender<bool>,
@@ -94,8 +94,6 @@ impl LabService {
         let scope = format!("{}/{}", settings.namespace, settings.lease);
         let store = settings.store.take();
         let (stores, changes) = LabStores::watch(&client, settings.watch);
-        let leading = CancellationToken::new();
-        leading.cancel();
         LabService(Arc::new(LabServiceInner {
             writer: Writer::new(client.clone(), FIELD_MANAGER),
             client,
@@ -105,10 +103,10 @@ impl LabService {
             settings,
             provisioned: Mutex::default(),
             replica: store.map(|store| Replica::new(store, &scope)),
+            leadership: Leadership::default(),
             clock,
             changes: Mutex::new(Some(changes)),
             labs: Mutex::default(),
-            leading: Mutex::new(leading),
             last_operation: AtomicU64::new(0),
             is_listed: watch::Sender::new(false),
         }))
@@ -131,7 +129,7 @@ impl LabService {
                 .create_shared(replica, caller, specification, key)
                 .await;
         }
-        let leading = self.leading()?;
+        self.0.leadership.token()?;
         let user = permitted_user(caller)?;
         let lab = self.lab(&caller.username);
         if lab.record().is_repeated(key) {
@@ -139,9 +137,7 @@ impl LabService {
         }
         let mut plan = self.plan(caller, user, specification).await?;
         // The registry may have taken its time.
-        if leading.is_cancelled() {
-            return Err(not_leading());
-        }
+        let leading = self.0.leadership.token()?;
         let number = self.next_operation();
         let start = lab.record().begin_spawn(plan.state(), key, number)?;
         let SpawnStart::Started {
@@ -189,7 +185,7 @@ impl LabService {
         if let Some(replica) = &self.0.replica {
             return self.delete_shared(replica, username).await;
         }
-        let leading = self.leading()?;
+        let leading = self.0.leadership.token()?;
         self.begin_delete(username, leading)
     }
 
@@ -320,7 +316,7 @@ impl LabService {
         if let Some(replica) = &self.0.replica {
             return *self.0.is_listed.borrow() && replica.store.is_ready();
         }
-        !locked(&self.0.leading).is_cancelled()
+        self.0.leadership.token().is_ok()
     }
 
     /// Waits until the state of all labs is known. [`LabService::run`] reads it.
@@ -376,19 +372,6 @@ impl LabService {
         if let Some(replica) = &self.0.replica {
             replica.wait_until_idle().await;
         }
-    }
-
-    /// The token of the time for which this process leads.
-    fn leading(&self) -> Result<CancellationToken, LabError> {
-        let leading = locked(&self.0.leading).clone();
-        match leading.is_cancelled() {
-            true => Err(not_leading()),
-            false => Ok(leading),
-        }
-    }
-
-    pub(super) fn set_leading(&self, leading: CancellationToken) {
-        *locked(&self.0.leading) = leading;
     }
 
     pub(super) fn lab_config(&self) -> &LabConfig {
@@ -451,10 +434,6 @@ pub(super) fn permitted_user(caller: &LabCaller) -> Result<LabUser, LabError> {
         true => Err(LabError::SpawnNotAllowed),
         false => Ok(user),
     }
-}
-
-fn not_leading() -> LabError {
-    LabError::Unavailable("this instance of the lab controller does not lead".to_owned())
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl LabService {
             }
         }
         // From now on requests are taken.
-        self.set_leading(leading.clone());
+        self.0.leadership.begin(leading.clone());
         let interval = self.reconcile_interval();
         loop {
             sleep(interval).await;

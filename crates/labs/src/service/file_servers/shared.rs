@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ludgate_cluster::writer::Writer;
 use ludgate_controllers::watched::FirstLists;
 use tokio::sync::{Semaphore, watch};
-use tokio_util::sync::CancellationToken;
 
-use crate::error::LabError;
+use crate::{error::LabError, service::leadership::Leadership};
 
 /// The content of a mutex. A panic elsewhere does not make it unusable.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -34,37 +33,6 @@ impl FileShared {
             false => Err(LabError::Unavailable(
                 "the lab controller has not read the file servers of the cluster yet".to_owned(),
             )),
-        }
-    }
-}
-
-/// The time for which this process leads. Clones share it.
-#[derive(Clone)]
-pub(super) struct Leadership(Arc<Mutex<CancellationToken>>);
-
-impl Default for Leadership {
-    /// Another process leads.
-    fn default() -> Leadership {
-        let over = CancellationToken::new();
-        over.cancel();
-        Leadership(Arc::new(Mutex::new(over)))
-    }
-}
-
-impl Leadership {
-    /// This process leads until the token is cancelled.
-    pub(super) fn begin(&self, leading: CancellationToken) {
-        *locked(&self.0) = leading;
-    }
-
-    /// Cancelled when this process no longer leads.
-    pub(super) fn token(&self) -> Result<CancellationToken, LabError> {
-        let leading = locked(&self.0);
-        match leading.is_cancelled() {
-            true => Err(LabError::Unavailable(
-                "this instance of the lab controller does not lead".to_owned(),
-            )),
-            false => Ok(leading.clone()),
         }
     }
 }
