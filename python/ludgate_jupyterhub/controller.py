@@ -77,7 +77,8 @@ class Pause:
         seconds = self._next * random.uniform(0.8, 1.2)
         self._next = min(self._next * 2, LONGEST_PAUSE)
         if retry_after.isascii() and retry_after.isdigit():
-            seconds = max(seconds, min(int(retry_after), 60))
+            # Not `int`, which refuses thousands of digits.
+            seconds = max(seconds, min(float(retry_after), 60))
         if time.monotonic() + seconds >= deadline:
             return False
         await asyncio.sleep(seconds)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from fake_controller import HUB_TOKEN, NUBLADO, SQR_066, token_of
 
 from ludgate_jupyterhub import LabError
+from ludgate_jupyterhub.controller import Pause
 
 LAB_URL = "http://lab.userlabs-rachel:8888/user/rachel/"
 BOTH = pytest.mark.parametrize("controller", [{"dialect": NUBLADO}, {"dialect": SQR_066}], indirect=True)
@@ -164,6 +166,11 @@ async def test_a_create_is_tried_again_with_the_same_key(controller, spawner):
     assert await spawner.start() == LAB_URL
     keys = {request.headers["Idempotency-Key"] for request in controller.asked("POST", "/create")}
     assert (len(controller.asked("POST", "/create")), len(keys)) == (5, 1)
+
+
+async def test_no_server_can_ask_for_a_pause_without_an_end():
+    # Without an error, and 60 seconds, which are more than are left.
+    assert not await Pause().wait(time.monotonic() + 30, "9" * 5000)
 
 
 async def test_each_start_has_a_key_of_its_own(controller, spawner):
