@@ -94,6 +94,14 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// There is no lab of a person whom the path of the request names.
+    pub fn unknown_user(username: &str) -> LabError {
+        LabError::UnknownUser {
+            username: username.to_owned(),
+            is_in_path: true,
+        }
+    }
+
     /// The status of the answer.
     pub fn status(&self) -> u16 {
         match self {
@@ -190,10 +198,7 @@ mod tests {
 
     #[test]
     fn an_error_has_its_place_only_if_the_request_has_one() {
-        let error = LabError::UnknownUser {
-            username: "rachel".to_owned(),
-            is_in_path: true,
-        };
+        let error = LabError::unknown_user("rachel");
         let expected = json!({ "detail": [{
             "loc": ["path", "username"],
             "msg": "Unknown user rachel",

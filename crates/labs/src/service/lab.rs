@@ -335,10 +335,7 @@ impl LabRecord {
         let running = self.running();
         let deletion = running.filter(|running| running.kind == OperationKind::Delete);
         if deletion.is_none() && self.state.is_none() && !is_found {
-            return Err(LabError::UnknownUser {
-                username: username.to_owned(),
-                is_in_path: true,
-            });
+            return Err(LabError::unknown_user(username));
         }
         Ok(deletion.cloned())
     }

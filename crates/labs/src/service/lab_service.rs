@@ -76,13 +76,6 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unknown(username: &str) -> LabError {
-    LabError::UnknownUser {
-        username: username.to_owned(),
-        is_in_path: true,
-    }
-}
-
 impl LabService {
     /// The labs of a cluster, none of which is known before [`LabService::run`].
     pub fn new(
@@ -194,7 +187,7 @@ impl LabService {
         username: &str,
         leading: CancellationToken,
     ) -> Result<Deletion, LabError> {
-        check_username(username).map_err(|_| unknown(username))?;
+        check_username(username).map_err(|_| LabError::unknown_user(username))?;
         let lab = self.lab(username);
         let is_found = self.found(&lab).namespace.is_some();
         let number = self.next_operation();
@@ -229,9 +222,10 @@ impl LabService {
     /// known: a hub takes an unknown lab for one that was stopped.
     pub fn get(&self, username: &str) -> Result<LabState, LabError> {
         self.check_listed()?;
-        let lab = self.known(username).ok_or_else(|| unknown(username))?;
-        let state = lab.record().state.clone();
-        state.ok_or_else(|| unknown(username))
+        let state = self
+            .known(username)
+            .and_then(|lab| lab.record().state.clone());
+        state.ok_or_else(|| LabError::unknown_user(username))
     }
 
     /// The events of the last operation so far.
@@ -275,7 +269,8 @@ impl LabService {
         after: Option<EventId>,
     ) -> Result<LabEventStream, LabError> {
         self.check_listed()?;
-        let lab = self.known(username).ok_or_else(|| unknown(username))?;
+        let unknown = || LabError::unknown_user(username);
+        let lab = self.known(username).ok_or_else(unknown)?;
         let place = lab
             .listeners
             .clone()
@@ -291,7 +286,7 @@ impl LabService {
         let operation = match (operation, status) {
             (Some(operation), _) => operation,
             (None, Some(status)) => self.past(username, status)?,
-            (None, None) => return Err(unknown(username)),
+            (None, None) => return Err(unknown()),
         };
         Ok(LabEventStream::new(operation, after, Some(place)))
     }

@@ -8,15 +8,11 @@ use crate::support::{
     until::in_time,
 };
 
-fn unknown() -> LabError {
-    LabError::UnknownUser {
-        username: USER.to_owned(),
-        is_in_path: true,
-    }
-}
-
 async fn assert_gone(labs: &Labs) {
-    assert_eq!(labs.service.get(USER).err(), Some(unknown()));
+    assert_eq!(
+        labs.service.get(USER).err(),
+        Some(LabError::unknown_user(USER))
+    );
     let found = labs.namespaces().get_opt(&labs.lab_namespace()).await;
     assert!(found.expect("an answer").is_none());
 }
@@ -28,7 +24,7 @@ async fn deletions_at_the_same_time_end_together_and_the_next_finds_nothing() {
     let all = join_all((0..5).map(|_| labs.delete())).await;
     assert_eq!(all, vec![Ok(()); 5]);
     assert_gone(&labs).await;
-    assert_eq!(labs.delete().await, Err(unknown()));
+    assert_eq!(labs.delete().await, Err(LabError::unknown_user(USER)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,13 +13,6 @@ use crate::support::{
 /// Seconds that no test waits for.
 const LONG: u64 = 120;
 
-fn unknown() -> LabError {
-    LabError::UnknownUser {
-        username: OWNER.to_owned(),
-        is_in_path: true,
-    }
-}
-
 /// The message of a failed creation.
 fn failure(created: Result<(), LabError>) -> String {
     match created {
@@ -92,7 +85,7 @@ async fn requests_at_the_same_time_get_one_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_deleted_while_it_runs_and_while_it_starts() {
     let files = FileServersInCluster::start(LONG).await;
-    assert_eq!(files.delete().await, Err(unknown()));
+    assert_eq!(files.delete().await, Err(LabError::unknown_user(OWNER)));
     files.run_server().await;
     assert_eq!(files.delete().await, Ok(()));
     assert_eq!(files.objects().await, "");
@@ -103,7 +96,7 @@ async fn a_server_is_deleted_while_it_runs_and_while_it_starts() {
     let message = failure(creation.await.expect("no panic"));
     assert!(message.contains("cancelled"), "{message}");
     files.until_nothing_is_left().await;
-    assert_eq!(files.delete().await, Err(unknown()));
+    assert_eq!(files.delete().await, Err(LabError::unknown_user(OWNER)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,13 +70,6 @@ fn delete_failed(reason: &str) -> LabError {
     failed("file_server_delete_failed", "delete", reason)
 }
 
-fn unknown(username: &str) -> LabError {
-    LabError::UnknownUser {
-        username: username.to_owned(),
-        is_in_path: true,
-    }
-}
-
 impl FileServerService {
     /// Servers that the stores do not show yet.
     pub(super) fn new(
@@ -349,7 +342,7 @@ impl FileServerOperations for FileServerService {
             let leading = self.0.shared.leadership.token()?;
             let was_starting = self.cancel_creation(username);
             if !was_starting && self.phase(username) == ServerPhase::Absent {
-                return Err(unknown(username));
+                return Err(LabError::unknown_user(username));
             }
             let (service, username) = (self.clone(), username.to_owned());
             let task =

@@ -148,13 +148,7 @@ fn deletions_join_and_the_next_one_finds_nothing() {
     record.end_deleted(&first);
     first.finish(Ok(()));
     let next = record.begin_delete("rachel", false, 4);
-    assert!(matches!(
-        next,
-        Err(LabError::UnknownUser {
-            is_in_path: true,
-            ..
-        })
-    ));
+    assert_eq!(next.err(), Some(LabError::unknown_user("rachel")));
 }
 
 #[test]

@@ -157,7 +157,7 @@ async fn until_all_labs_are_known_none_is_said_to_be_unknown() {
     assert_eq!((lab.status, lab.user.uid), (LabStatus::Running, 1101));
     assert!(lab.quota.is_some());
     assert_eq!(service.running(), Ok(vec!["rachel".to_owned()]));
-    assert_eq!(service.get("ross"), Err(unknown("ross")));
+    assert_eq!(service.get("ross"), Err(LabError::unknown_user("ross")));
     // It does not lead, so it starts and deletes nothing.
     let deletion = service.delete("rachel").await;
     assert!(is_unavailable(deletion.err()));

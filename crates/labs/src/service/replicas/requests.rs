@@ -97,11 +97,7 @@ impl LabService {
         replica: &Replica,
         username: &str,
     ) -> Result<Deletion, LabError> {
-        let unknown = || LabError::UnknownUser {
-            username: username.to_owned(),
-            is_in_path: true,
-        };
-        check_username(username).map_err(|_| unknown())?;
+        check_username(username).map_err(|_| LabError::unknown_user(username))?;
         self.check_listed()?;
         let lab = self.lab(username);
         for _ in 0..ATTEMPTS {
