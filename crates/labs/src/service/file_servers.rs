@@ -106,7 +106,7 @@ impl FileServices {
         let shared = FileShared {
             writer: Writer::new(client.clone(), FIELD_MANAGER),
             touched: Arc::new(watch::Sender::new(())),
-            places: Arc::new(Semaphore::new(settings.max_calls.max(1))),
+            permits: Arc::new(Semaphore::new(settings.max_calls.max(1))),
             leadership: Leadership::default(),
             first_lists: FirstLists::default(),
         };

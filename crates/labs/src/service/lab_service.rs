@@ -57,7 +57,7 @@ pub(super) struct LabServiceInner {
     pub(super) images: Arc<dyn ResolveImage>,
     pub(super) writer: Writer,
     pub(super) stores: LabStores,
-    pub(super) places: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
     /// Who has had a lab before.
     pub(super) provisioned: Mutex<HashSet<String>>,
     /// What replicas share; `None`: the one with the Lease has all operations.
@@ -92,7 +92,7 @@ impl LabService {
             client,
             images,
             stores,
-            places: Arc::new(Semaphore::new(settings.max_calls.max(1))),
+            permits: Arc::new(Semaphore::new(settings.max_calls.max(1))),
             settings,
             provisioned: Mutex::default(),
             replica: store.map(|store| Replica::new(store, &scope)),
@@ -271,7 +271,7 @@ impl LabService {
         self.check_listed()?;
         let unknown = || LabError::unknown_user(username);
         let lab = self.known(username).ok_or_else(unknown)?;
-        let place = lab
+        let permit = lab
             .listeners
             .clone()
             .try_acquire_owned()
@@ -288,7 +288,7 @@ impl LabService {
             (None, Some(status)) => self.past(username, status)?,
             (None, None) => return Err(unknown()),
         };
-        Ok(LabEventStream::new(operation, after, Some(place)))
+        Ok(LabEventStream::new(operation, after, Some(permit)))
     }
 
     /// The events of a lab that another process started or deleted: how that ended.

@@ -30,8 +30,8 @@ pub(super) struct Limits {
     pub(super) limit: Duration,
     /// Cancelled by a deletion.
     pub(super) cancel: CancellationToken,
-    /// Places of calls, for all operations.
-    pub(super) places: Arc<Semaphore>,
+    /// Permits of calls to the API server, for all operations.
+    pub(super) permits: Arc<Semaphore>,
     /// Until when this process may make calls for it; `None`: always.
     valid_until: Option<watch::Receiver<Instant>>,
 }
@@ -40,13 +40,13 @@ impl Limits {
     pub(super) fn new(
         limit: Duration,
         cancel: CancellationToken,
-        places: Arc<Semaphore>,
+        permits: Arc<Semaphore>,
     ) -> Limits {
         Limits {
             deadline: Instant::now() + limit,
             limit,
             cancel,
-            places,
+            permits,
             valid_until: None,
         }
     }
@@ -114,11 +114,11 @@ where
         .build();
     let mut attempt = 0;
     loop {
-        let place = limits.places.acquire();
-        let place = limits.wait("waiting for other operations", place).await?;
+        let permit = limits.permits.acquire();
+        let permit = limits.wait("waiting for other operations", permit).await?;
         limits.check_lock().await;
         let made = make(attempt).await;
-        drop(place);
+        drop(permit);
         let error = match made {
             Ok(done) => return Ok(done),
             Err(error) => error,
@@ -204,11 +204,11 @@ mod tests {
     }
 
     fn limits(seconds: u64) -> Limits {
-        let places = Arc::new(Semaphore::new(1));
+        let permits = Arc::new(Semaphore::new(1));
         Limits::new(
             Duration::from_secs(seconds),
             CancellationToken::new(),
-            places,
+            permits,
         )
     }
 

@@ -91,7 +91,7 @@ impl LabService {
 
     /// What ends an operation before its time.
     pub(super) fn limits(&self, operation: &Operation, limit: Duration) -> Limits {
-        let limits = Limits::new(limit, operation.cancel.clone(), self.0.places.clone());
+        let limits = Limits::new(limit, operation.cancel.clone(), self.0.permits.clone());
         let lock = operation.lock();
         limits.within(lock.map(|lock| lock.validity()))
     }

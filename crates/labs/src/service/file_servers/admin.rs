@@ -165,7 +165,7 @@ impl FilesystemAdminService {
 
     fn limits(&self, leading: &CancellationToken) -> Limits {
         let limit = self.0.config.fsadmin.timeout;
-        Limits::new(limit, leading.clone(), self.0.shared.places.clone())
+        Limits::new(limit, leading.clone(), self.0.shared.permits.clone())
     }
 
     fn calls<'c>(&'c self, limits: &'c Limits) -> OwnedCalls<'c> {

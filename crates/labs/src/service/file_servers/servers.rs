@@ -280,7 +280,7 @@ impl FileServerService {
     }
 
     fn limits(&self, limit: Duration, cancel: CancellationToken) -> Limits {
-        Limits::new(limit, cancel, self.0.shared.places.clone())
+        Limits::new(limit, cancel, self.0.shared.permits.clone())
     }
 
     fn calls<'c>(&'c self, limits: &'c Limits) -> OwnedCalls<'c> {

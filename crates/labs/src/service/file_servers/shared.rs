@@ -20,7 +20,7 @@ pub(super) struct FileShared {
     /// Objects may have changed.
     pub(super) touched: Arc<watch::Sender<()>>,
     /// Permits of calls to the API server.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
     pub(super) leadership: Leadership,
     pub(super) first_lists: FirstLists,
 }
