@@ -45,11 +45,6 @@ impl TagList {
     pub fn general(&self) -> impl Iterator<Item = &ImageTag> {
         self.iter().filter(|tag| tag.architecture.is_none())
     }
-
-    /// The tag of a name.
-    pub fn get(&self, tag: &str) -> Option<&ImageTag> {
-        self.iter().find(|listed| listed.tag == tag)
-    }
 }
 
 /// By kind, then the newest first.
