@@ -5,7 +5,10 @@ pub mod demo;
 pub mod installs;
 pub mod tokens;
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use apps::AppsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,17 +32,17 @@ pub enum Command {
     #[command(after_help = "Example: ludgate demo --listen 127.0.0.1:8080")]
     Demo(DemoArgs),
     /// Run the gateway.
-    #[command(after_help = "Example: ludgate gateway --config /etc/ludgate/ludgate.toml")]
-    Gateway(GatewayArgs),
+    #[command(after_help = "Example: ludgate gateway /etc/ludgate/ludgate.toml")]
+    Gateway(ServiceArgs),
     /// Run the controllers that the configuration names.
-    #[command(after_help = "Example: ludgate controller --config /etc/ludgate/ludgate.toml")]
-    Controller(ControllerArgs),
+    #[command(after_help = "Example: ludgate controller /etc/ludgate/ludgate.toml")]
+    Controller(ServiceArgs),
     /// Serve the API: apps by GraphQL, and logs of their pods.
-    #[command(after_help = "Example: ludgate api --config /etc/ludgate/ludgate.toml")]
-    Api(ApiArgs),
+    #[command(after_help = "Example: ludgate api /etc/ludgate/ludgate.toml")]
+    Api(ServiceArgs),
     /// Start and stop a JupyterLab for each person, for JupyterHub.
-    #[command(after_help = "Example: ludgate labs --config /etc/ludgate/ludgate.toml")]
-    Labs(LabsArgs),
+    #[command(after_help = "Example: ludgate labs /etc/ludgate/ludgate.toml")]
+    Labs(ServiceArgs),
     /// List, make and change apps of a site, and read their logs.
     #[command(after_help = "Example: ludgate apps list")]
     Apps {
@@ -109,36 +112,25 @@ pub struct DemoArgs {
     pub log_requests: bool,
 }
 
-/// `ludgate gateway`
+/// `ludgate gateway`, `controller`, `api` and `labs`
 #[derive(Args, Debug)]
-pub struct GatewayArgs {
+#[group(required = true, multiple = false)]
+pub struct ServiceArgs {
     /// The configuration file.
-    #[arg(long)]
-    pub config: PathBuf,
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The configuration file, in place of FILE.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
-/// `ludgate controller`
-#[derive(Args, Debug)]
-pub struct ControllerArgs {
-    /// The configuration file.
-    #[arg(long)]
-    pub config: PathBuf,
-}
-
-/// `ludgate api`
-#[derive(Args, Debug)]
-pub struct ApiArgs {
-    /// The configuration file.
-    #[arg(long)]
-    pub config: PathBuf,
-}
-
-/// `ludgate labs`
-#[derive(Args, Debug)]
-pub struct LabsArgs {
-    /// The configuration file.
-    #[arg(long)]
-    pub config: PathBuf,
+impl ServiceArgs {
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        let given = self.file.as_deref().or(self.config.as_deref());
+        // Never empty: clap requires one of the two.
+        given.unwrap_or(Path::new(""))
+    }
 }
 
 /// `ludgate config …`

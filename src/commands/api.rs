@@ -10,7 +10,7 @@ use super::{
     signals::{ProcessSignal, Signals},
 };
 use crate::{
-    cli::ApiArgs,
+    cli::ServiceArgs,
     model::clock::Clock,
     ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::api::{RunningApi, start_api},
@@ -21,17 +21,17 @@ use crate::{
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the command, and returns the exit code.
-pub fn run(args: &ApiArgs) -> u8 {
-    let settings = match settings::load_api(&args.config) {
+pub fn run(args: &ServiceArgs) -> u8 {
+    let settings = match settings::load_api(args.path()) {
         Ok(settings) => settings,
         Err(errors) => {
-            eprintln!("{}:\n{errors}", args.config.display());
+            eprintln!("{}:\n{errors}", args.path().display());
             return BAD_CONFIGURATION;
         }
     };
     logging::start(&settings.log);
     core_dumps::disable();
-    match serve(settings, &args.config) {
+    match serve(settings, args.path()) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");

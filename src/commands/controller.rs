@@ -11,7 +11,7 @@ use super::{
     signals::{ProcessSignal, Signals},
 };
 use crate::{
-    cli::ControllerArgs,
+    cli::ServiceArgs,
     ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::controllers::{RunningControllers, start_controllers},
     settings::{self, ConfigErrors, ControllerSettings},
@@ -21,17 +21,17 @@ use crate::{
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the command, and returns the exit code.
-pub fn run(args: &ControllerArgs) -> u8 {
-    let settings = match settings::load_controller(&args.config) {
+pub fn run(args: &ServiceArgs) -> u8 {
+    let settings = match settings::load_controller(args.path()) {
         Ok(settings) => settings,
         Err(errors) => {
-            eprintln!("{}:\n{errors}", args.config.display());
+            eprintln!("{}:\n{errors}", args.path().display());
             return BAD_CONFIGURATION;
         }
     };
     logging::start(&settings.log);
     core_dumps::disable();
-    match serve(settings, &args.config) {
+    match serve(settings, args.path()) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");

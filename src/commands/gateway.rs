@@ -11,7 +11,7 @@ use super::{
     signals::{ProcessSignal, Signals},
 };
 use crate::{
-    cli::GatewayArgs,
+    cli::ServiceArgs,
     listener::{ListenError, fd_limit, socket_activation::ActivatedSockets},
     ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::{self, Running, StartError, StartOptions},
@@ -23,12 +23,12 @@ const STOPPING_HINT: &str = "if an earlier gateway is stopping there: it accepts
      SIGTERM; with listen.takeover the next one starts beside it";
 
 /// Runs the command, and returns the exit code.
-pub fn run(args: &GatewayArgs) -> u8 {
-    let reload = ConfigReload::new(&args.config);
+pub fn run(args: &ServiceArgs) -> u8 {
+    let reload = ConfigReload::new(args.path());
     let settings = match reload.settings() {
         Ok(settings) => settings,
         Err(errors) => {
-            eprintln!("{}:\n{errors}", args.config.display());
+            eprintln!("{}:\n{errors}", args.path().display());
             return BAD_CONFIGURATION;
         }
     };

@@ -10,7 +10,7 @@ use super::{
     signals::{ProcessSignal, Signals},
 };
 use crate::{
-    cli::LabsArgs,
+    cli::ServiceArgs,
     labs::images::PodOwner,
     model::clock::Clock,
     ops::{core_dumps, logging},
@@ -22,11 +22,11 @@ use crate::{
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the command, and returns the exit code.
-pub fn run(args: &LabsArgs) -> u8 {
-    let settings = match settings::load_labs(&args.config) {
+pub fn run(args: &ServiceArgs) -> u8 {
+    let settings = match settings::load_labs(args.path()) {
         Ok(settings) => settings,
         Err(errors) => {
-            eprintln!("{}:\n{errors}", args.config.display());
+            eprintln!("{}:\n{errors}", args.path().display());
             return BAD_CONFIGURATION;
         }
     };

@@ -134,15 +134,38 @@ fn a_file_that_is_no_toml_or_not_there_is_said_so() {
         .to_string();
     assert!(mistakes.contains("line 1: syntax"), "{mistakes}");
     assert_eq!(
-        ludgate(&["gateway", "--config", "/nowhere"]).status.code(),
-        Some(2)
-    );
-    assert_eq!(ludgate(&["gateway"]).status.code(), Some(2), "bad usage");
-    assert_eq!(
         ludgate(&["demo", "--listen", "0.0.0.0:0"]).status.code(),
         Some(2),
         "loopback only"
     );
+}
+
+#[test]
+fn services_take_their_file_as_an_argument_or_with_config_and_not_both() {
+    for service in ["gateway", "controller", "api", "labs"] {
+        for arguments in [&["/nowhere"][..], &["--config", "/nowhere"]] {
+            let output = ludgate(&[&[service][..], arguments].concat());
+            assert_eq!(output.status.code(), Some(2), "{service} {arguments:?}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            let expected = "/nowhere:\nthe file: cannot be read: ";
+            assert!(said.starts_with(expected), "{said}");
+        }
+        for (arguments, expected) in [
+            (
+                &["/nowhere", "--config", "/nowhere"][..],
+                "cannot be used with",
+            ),
+            (&[], "required arguments were not provided"),
+        ] {
+            let output = ludgate(&[&[service][..], arguments].concat());
+            assert_eq!(output.status.code(), Some(2), "bad usage: {service}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                said.contains(expected) && said.contains("--config <FILE>"),
+                "{said}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn the_unit_runs_the_gateway_and_lets_it_stop() {
     let Command::Gateway(arguments) = parsed.command else {
         panic!("{command}");
     };
-    let config = arguments.config.display().to_string();
+    let config = arguments.path().display().to_string();
     assert_eq!(config, "/etc/ludgate/ludgate.toml");
     assert_eq!(value(SERVICE, "ExecReload"), "kill -HUP $MAINPID");
     let defaults = settings::parse("", "/".as_ref(), std::iter::empty()).expect("defaults");
