@@ -16,12 +16,16 @@ use http::{
 use tokio::sync::Notify;
 
 use crate::{
-    decide::labels::{DecisionLabel, LogReason, Outcome},
+    decide::{
+        Reason,
+        labels::{DecisionLabel, LogReason, Outcome},
+    },
     forward::fault::{Fault, FaultOrigin},
     gateway::metrics::GatewayMetrics,
     model::{
         activity::OpenUse, app::App, arrival::RequestClass, client::Client,
-        clock::system_wall_millis, principal::Principal, text::is_directional,
+        clock::system_wall_millis, path_rule::RuleIndex, principal::Principal,
+        text::is_directional,
     },
     ops::line_sink::LineSink,
     streams::Revocation,
@@ -141,6 +145,8 @@ pub struct Entry {
     pub person: Option<Arc<Principal>>,
     /// The decision and its reason.
     pub labels: (DecisionLabel, LogReason),
+    /// The rule of the app that denied access, where `labels` say that one did.
+    pub denying_rule: RuleIndex,
     /// The time until the head of the app's answer.
     pub upstream: Option<Duration>,
     /// Why the app gave no answer to a permitted request.
@@ -180,6 +186,7 @@ impl Entry {
             in_use: None,
             person: None,
             labels: (DecisionLabel::Undecided, LogReason::ClientClosed),
+            denying_rule: RuleIndex::OWN,
             upstream: None,
             fault: None,
             error: None,
@@ -262,12 +269,23 @@ impl Entry {
         let (decision, reason) = self.labels;
         field(line, "decision", decision.as_str());
         field(line, "reason", reason.as_str());
+        self.write_access(line);
         field(line, "outcome", self.outcome().map_or("", Outcome::as_str));
         self.write_fault(line);
         if self.broken {
             line.push_str(",\"broken\":true");
         }
         line.push('}');
+    }
+
+    /// The access rule that denied access, as `ludgate explain` prints it.
+    fn write_access(&self, line: &mut String) {
+        let (_, LogReason::Refused(Reason::Denied(denied))) = self.labels else {
+            return;
+        };
+        if let Some(app) = self.app.as_ref().filter(|_| denied.is_by_rule()) {
+            field(line, "access", &app.rule(self.denying_rule).to_string());
+        }
     }
 
     /// The upstream that gave no answer, and the error behind that.

@@ -93,6 +93,22 @@ pub enum Denied {
     UnknownAccess,
 }
 
+impl Denied {
+    /// Whether the access rule itself denies access, so that another sign-in of the same person
+    /// does not help.
+    pub fn is_by_rule(self) -> bool {
+        match self {
+            Denied::NotInGroup
+            | Denied::NotOwner
+            | Denied::OtherIssuer
+            | Denied::NotAdmitted(_)
+            | Denied::Excluded(_)
+            | Denied::UnknownAccess => true,
+            Denied::Anonymous | Denied::InsufficientAuthentication(_) => false,
+        }
+    }
+}
+
 /// By what a clause admitted a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClauseKind {

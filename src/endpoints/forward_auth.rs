@@ -213,6 +213,7 @@ async fn refuse(
         | Decision::Fault { .. } => (Refusal::new(Reason::UnknownTarget), None),
     };
     let app = refusal.app.clone();
+    let denying_rule = refusal.rule;
     let callers = &call.gateway.callers;
     let logged = narrowed(refusal.clone());
     let shown = narrowed(hide_existence(callers, refusal, caller.source_token()).await);
@@ -231,6 +232,7 @@ async fn refuse(
         decision: Some(logged.label()),
         reason: Some(LogReason::Refused(logged.reason)),
         app,
+        denying_rule,
         person: caller.caller.principal().cloned(),
         ..EndpointReply::new(Content::MayNotForward(Box::new(refused)))
     };

@@ -209,6 +209,7 @@ async fn refuse_at(
     let decision = Some(refusal.label());
     let reason = Some(LogReason::Refused(refusal.reason));
     let app = refusal.app.clone();
+    let denying_rule = refusal.rule;
     // A sign-in at the provider has no token that shows what the person may learn of.
     let refusal = hide_existence(&call.gateway.callers, refusal, None).await;
     let target = target.to_owned();
@@ -221,6 +222,7 @@ async fn refuse_at(
         decision,
         reason,
         app,
+        denying_rule,
         ..EndpointReply::new(content)
     }
 }

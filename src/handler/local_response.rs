@@ -66,6 +66,7 @@ impl Handler {
                 return Box::pin(self.resend(*target, request, side, context, progress)).await;
             }
             Decision::Refuse(refusal) => {
+                entry.denying_rule = refusal.rule;
                 report_stray_request(&refusal, request);
                 let token = progress.caller.as_ref().and_then(Identified::source_token);
                 let callers = &self.gateway.callers;
@@ -241,6 +242,7 @@ fn render_endpoint(
     );
     entry.person.clone_from(&reply.person);
     entry.app = reply.app.take();
+    entry.denying_rule = reply.denying_rule;
     respond::endpoint(reply, Audience::new(request, None), &request.id)
 }
 

@@ -11,7 +11,7 @@ use crate::{
         Reason, Refusal,
         labels::{DecisionLabel, LogReason, SignInProblem},
     },
-    model::{app::App, principal::Principal, vhost::VirtualHost},
+    model::{app::App, path_rule::RuleIndex, principal::Principal, vhost::VirtualHost},
     pages::Page,
 };
 
@@ -31,6 +31,8 @@ pub struct EndpointReply {
     pub person: Option<Arc<Principal>>,
     /// The app, once known.
     pub app: Option<Arc<App>>,
+    /// The rule of the app that denied access, where `reason` says that one did.
+    pub denying_rule: RuleIndex,
 }
 
 /// An answer of ours.
@@ -114,6 +116,7 @@ impl EndpointReply {
             reason: None,
             person: None,
             app: None,
+            denying_rule: RuleIndex::OWN,
         }
     }
 

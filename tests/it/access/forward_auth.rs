@@ -129,6 +129,8 @@ async fn the_rule_of_the_app_at_the_forwarded_address_decides() {
         assert_eq!(identity(&answer), expected, "{uri}");
     }
     assert_eq!(world.reached(), reached, "no app was asked");
+    let refused = world.log.line_with("not_owner").await;
+    assert_eq!(refused["access"], "owner:alice");
     let allowed = "ludgate_decisions_total{decision=\"allow\",reason=\"owner\"} 1";
     world.until_counted(allowed).await;
     world.check_oracles().await;

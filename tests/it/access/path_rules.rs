@@ -92,6 +92,43 @@ async fn an_open_path_gets_no_identity_and_begins_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_log_has_the_rule_that_refuses_and_none_of_other_requests() {
+    let world = World::with("", add_apps).await.ready().await;
+    let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
+    for (person, path, status, access) in [
+        (&bob, "/apps/grp/rule", 403, Some("group:phusers")),
+        (&bob, "/apps/mine/rule", 403, Some("owner:alice")),
+        (
+            &bob,
+            "/apps/any/rule",
+            403,
+            Some("any(group:phusers, group:admins)"),
+        ),
+        (
+            &alice,
+            "/apps/not-group/rule",
+            403,
+            Some("user, deny:group:phusers"),
+        ),
+        (&bob, "/apps/paths/team/rule", 403, Some("group:phusers")),
+        (
+            &bob,
+            "/apps/unk/rule",
+            403,
+            Some("\"primehub\" (not understood: denied)"),
+        ),
+        (&bob, "/apps/paths/rule", 200, None),
+        (&bob, "/apps/usr/rule", 200, None),
+        (&world.browser(), "/apps/grp/anonymous", 401, None),
+    ] {
+        let answer = person.clone().fetch(path).await;
+        assert_eq!(answer.status(), status, "{path}");
+        let line = world.log.line_with(&format!("\"{path}\"")).await;
+        assert_eq!(line["access"].as_str(), access, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_header_replaces_the_path_or_the_method_that_chose_a_rule() {
     let world = World::with("", add_apps).await.ready().await;
     let names = [
