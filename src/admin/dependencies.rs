@@ -1,7 +1,7 @@
 //! What the gateway depends on, on the verbose readiness probe. None of it affects readiness: a
 //! gateway still serves what does not need it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     catalog::hub_routes::HubRoutes,
@@ -33,12 +33,24 @@ pub(super) fn add(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
 fn provider(gateway: &Gateway) -> Option<DependencyStatus> {
     Some(match &gateway.oidc {
         None => Fine("not configured".to_owned()),
-        Some(oidc) if oidc.is_ready() => Fine("known".to_owned()),
-        Some(_) => Degraded(
+        Some(oidc) if !oidc.is_ready() => Degraded(
             "not known yet; people cannot sign in; public apps and existing sessions work"
                 .to_owned(),
         ),
+        Some(oidc) => match oidc.failure() {
+            None => Fine("known".to_owned()),
+            Some((failure, since)) => failing_provider(&failure.cause, since.elapsed()),
+        },
     })
+}
+
+/// Without sign-ins and checks there are no calls, so the provider may work again.
+fn failing_provider(cause: &str, failing_for: Duration) -> DependencyStatus {
+    Degraded(format!(
+        "failing for {} s, as of the last call: {cause}; people may not be able to sign in; \
+         public apps and existing sessions work",
+        failing_for.as_secs()
+    ))
 }
 
 fn session_store(gateway: &Gateway) -> Option<DependencyStatus> {
@@ -131,6 +143,16 @@ fn failing_checks(all: usize, failing: usize) -> DependencyStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failing_provider_is_shown_with_the_cause() {
+        let status = failing_provider("status 502 Bad Gateway", Duration::from_millis(42_900));
+        assert_eq!(
+            status.text(),
+            "degraded: failing for 42 s, as of the last call: status 502 Bad Gateway; people may \
+             not be able to sign in; public apps and existing sessions work"
+        );
+    }
 
     #[test]
     fn failing_upstreams_are_counted() {

@@ -1,13 +1,14 @@
 //! The OpenID Connect client. Browsers sign in by the authorization code flow, with PKCE, state and
 //! nonce.
 //!
-//! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
-//! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
-//! `refresh` checks a person again; `claims` turns tokens into a person, with the claims that rules
-//! name (`kept_claims`); `bearer` verifies access tokens, also those of trusted issuers
-//! (`foreign_accounts`), `introspection` opaque ones, and `api_tokens` exchanges refresh tokens
-//! that programs send as such, which `token_grant` and, by device codes, `device_grant` give to
-//! people; `logout` signs people out. They share `context`.
+//! `provider` discovers the provider and its keys, and `provider_health` says whether calls to it
+//! succeed; `pending` is the state that the browser carries; `sign_in` exchanges the code;
+//! `userinfo` and `overage` add claims that the ID token lacks; `refresh` checks a person again;
+//! `claims` turns tokens into a person, with the claims that rules name (`kept_claims`); `bearer`
+//! verifies access tokens, also those of trusted issuers (`foreign_accounts`), `introspection`
+//! opaque ones, and `api_tokens` exchanges refresh tokens that programs send as such, which
+//! `token_grant` and, by device codes, `device_grant` give to people; `logout` signs people out.
+//! They share `context`.
 
 pub mod api_tokens;
 pub mod bearer;
@@ -22,6 +23,7 @@ pub mod logout;
 mod overage;
 pub mod pending;
 pub mod provider;
+mod provider_health;
 pub(crate) mod refresh;
 pub mod settings;
 pub mod sign_in;
@@ -29,15 +31,18 @@ pub mod token_endpoint;
 pub mod token_grant;
 mod userinfo;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
 };
 
 use futures_util::future::join_all;
 
 use crate::{
-    model::{clock::Clock, site::Site},
+    model::{clock::Clock, site::Site, upstream_health::UpstreamFailure},
     ops::{
         http_client::{CallCounter, HttpClient},
         tls_client::NoCertificate,
@@ -145,6 +150,12 @@ impl Oidc {
     /// cannot be verified.
     pub fn is_ready(&self) -> bool {
         self.context.provider.current().is_some()
+    }
+
+    /// Why the last call to the provider failed, and since when calls fail. `None`: it got an
+    /// answer.
+    pub fn failure(&self) -> Option<(UpstreamFailure, Instant)> {
+        self.context.provider.health().failure()
     }
 
     /// Waits for a discovery that is under way, a few seconds at most.

@@ -1,4 +1,4 @@
-//! Whether the upstream of an app fails, since when, and why.
+//! Whether the upstream of an app, or another server, fails, since when, and why.
 //!
 //! A request to a healthy app costs one relaxed load. Only failures, and the first success after
 //! them, lock the record.

@@ -150,15 +150,7 @@ impl HttpClient {
             Ok(result) => result,
             Err(_) => Err(CallError::Timeout(limits.deadline)),
         };
-        let word = match &result {
-            Ok(response) if response.status().is_success() => "ok",
-            Ok(_) => "refused",
-            Err(CallError::Timeout(_)) => "timeout",
-            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer { .. }) => {
-                "error"
-            }
-        };
-        self.calls.count(endpoint, word);
+        self.calls.count(endpoint, result_label(&result));
         result
     }
 
@@ -189,6 +181,18 @@ impl HttpClient {
                 source,
             })?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
+    }
+}
+
+/// The result of a call in one word, as [`CallCounter`] counts it.
+pub fn result_label(result: &Result<Response<Vec<u8>>, CallError>) -> &'static str {
+    match result {
+        Ok(response) if response.status().is_success() => "ok",
+        Ok(_) => "refused",
+        Err(CallError::Timeout(_)) => "timeout",
+        Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer { .. }) => {
+            "error"
+        }
     }
 }
 

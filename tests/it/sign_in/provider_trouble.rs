@@ -2,10 +2,12 @@
 
 use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::support::{
     browser::From,
     diagnostics::Diagnostics,
+    until::until_async,
     world::{SECRET, World, client, free_port},
 };
 
@@ -56,7 +58,7 @@ async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
             .status(),
         401
     );
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
+    let listener = TcpListener::bind(("127.0.0.1", provider_port))
         .await
         .expect("the port");
     let provider =
@@ -71,7 +73,8 @@ async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_dies_ends_no_session() {
+async fn a_provider_that_dies_ends_no_session_and_its_outage_is_logged() {
+    let lines = Diagnostics::all();
     // A provider on a runtime of its own, which can be taken away as a whole.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -85,11 +88,14 @@ async fn a_provider_that_dies_ends_no_session() {
         clock.clone(),
     ));
     let provider = starting.await.expect("started").expect("a provider");
-    let world = World::behind(provider, clock, manual_clock, port, "", |_| {})
+    let issuer = provider.issuer().to_owned();
+    let world = World::behind(provider, clock.clone(), manual_clock, port, "", |_| {})
         .await
         .ready()
         .await;
     let mut alice = world.signed_in("alice").await;
+    let verbose = world.admin("/readyz?verbose", "").await.text();
+    assert!(verbose.contains("identity provider: known\n"), "{verbose}");
     let mut late = world.browser();
     let start = late.open("/apps/usr/").await;
     let away = late
@@ -109,6 +115,35 @@ async fn a_provider_that_dies_ends_no_session() {
     );
     assert!(page.header("retry-after").is_some() && late.value("ludgate").is_none());
     assert!(!page.text().contains(SECRET));
+    let begun = lines.lines_with(&["calls to the identity provider fail", &issuer]);
+    assert!(
+        begun.len() == 1 && begun[0].contains("WARN") && begun[0].contains("endpoint=\"token\""),
+        "{begun:?}"
+    );
+    let verbose = world.admin("/readyz?verbose", "").await.text();
+    assert!(
+        verbose.contains("degraded: identity provider\n")
+            && verbose.contains("identity provider: degraded: failing for "),
+        "{verbose}"
+    );
+    // It comes back at its address.
+    let mut listener = None;
+    until_async("its port is free", async || {
+        listener = TcpListener::bind(issuer.trim_start_matches("http://"))
+            .await
+            .ok();
+        listener.is_some()
+    })
+    .await;
+    let listener = listener.expect("the port");
+    DemoProvider::start_on(listener, client(&world.host), clock).expect("a provider");
+    world.signed_in("bob").await;
+    let ended = lines
+        .until_line(&["the identity provider answers again", &issuer])
+        .await;
+    assert!(ended.contains("INFO"), "{ended}");
+    let verbose = world.admin("/readyz?verbose", "").await.text();
+    assert!(verbose.contains("identity provider: known\n"), "{verbose}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,9 +169,7 @@ async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_ti
         .await
         .expect("a provider");
     // It listens, and does not answer yet.
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let issuer = format!("http://{}", listener.local_addr().expect("an address"));
     let world = World::behind(
         elsewhere,

@@ -12,7 +12,6 @@ use openidconnect::{RefreshToken, RequestTokenError, core::CoreErrorResponseType
 use super::{
     claims::{self, TokenKind},
     context::ProviderContext,
-    http_client::ProviderCalls,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
     userinfo::PersonCompletion,
 };
@@ -131,7 +130,7 @@ impl Exchanger {
     async fn try_exchange(&self, token: String) -> Result<Principal, SignInError> {
         let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
         let client = self.context.client(&metadata)?;
-        let http = ProviderCalls::new(&self.context.provider.http, "api_token");
+        let http = self.context.provider.calls("api_token");
         let token = RefreshToken::new(token);
         let request = client
             .exchange_refresh_token(&token)

@@ -19,7 +19,6 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use super::{
     claims::TokenError,
     context::ProviderContext,
-    http_client::ProviderCalls,
     pending::StateError,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
 };
@@ -111,7 +110,7 @@ impl DeviceGrant {
         let scopes = self.context.settings.scopes.iter().map(String::as_str);
         let scopes = scopes.filter(|scope| !["openid", "offline_access"].contains(scope));
         let _permit = self.permit()?;
-        let http = ProviderCalls::new(&self.context.provider.http, "device_authorization");
+        let http = self.context.provider.calls("device_authorization");
         let codes: ProviderCodes = client
             .exchange_device_code()
             .add_scopes(scopes.map(|scope| Scope::new(scope.to_owned())))
@@ -139,7 +138,7 @@ impl DeviceGrant {
         let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
         let client = self.context.client(&metadata)?;
         let _permit = self.permit()?;
-        let http = ProviderCalls::new(&self.context.provider.http, "device_token");
+        let http = self.context.provider.calls("device_token");
         let request = client
             .exchange_device_access_token(&codes)
             .map_err(|error| SignInError::Unavailable(error.to_string()))?;

@@ -111,8 +111,8 @@ impl Introspection {
             deadline: limits.deadline.saturating_sub(began.elapsed()),
             ..limits
         };
-        let http = &self.context.provider.http;
-        let answer = http.call_within("introspection", request, limits).await;
+        let calls = self.context.provider.calls("introspection");
+        let answer = calls.send(request, limits).await;
         answer.map_err(|error| IntrospectionError(chain_text(&error)))
     }
 

@@ -19,7 +19,9 @@ use super::{
     claims::{ALGORITHMS, SKEW, TokenError},
     context::ProviderContext,
 };
-use crate::{model::error_cause::chain_text, session::record::SignIn};
+use crate::{
+    model::error_cause::chain_text, ops::http_client::CallLimits, session::record::SignIn,
+};
 
 /// Longest logout token that is parsed, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -194,8 +196,8 @@ impl LogoutAtProvider {
             Ok(request) => self
                 .context
                 .provider
-                .http
-                .call("revoke", request)
+                .calls("revoke")
+                .send(request, CallLimits::default())
                 .await
                 .map_err(|error| chain_text(&error)),
             Err(error) => Err(error.to_string()),

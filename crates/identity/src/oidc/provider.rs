@@ -19,13 +19,13 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, watch};
 
-use super::http_client::ProviderCalls;
+use super::{http_client::ProviderCalls, provider_health::ProviderHealth};
 use crate::{
     model::{
         clock::{Clock, Moment},
         error_cause::chain_text,
     },
-    ops::http_client::HttpClient,
+    ops::http_client::{CallLimits, HttpClient},
 };
 
 /// The first and the longest pause between attempts at discovery.
@@ -101,8 +101,8 @@ struct KeysMetadata {
 pub struct Provider {
     issuer: IssuerUrl,
     scope: DiscoveryScope,
-    /// The client that all calls go through.
-    pub http: Arc<HttpClient>,
+    http: Arc<HttpClient>,
+    health: Arc<ProviderHealth>,
     metadata: ArcSwapOption<Metadata>,
     /// Where the keys are, once discovered.
     keys_url: ArcSwapOption<JsonWebKeySetUrl>,
@@ -130,6 +130,7 @@ impl Provider {
         clock: Clock,
     ) -> Provider {
         Provider {
+            health: Arc::new(ProviderHealth::new(issuer.clone())),
             issuer,
             scope,
             http,
@@ -140,6 +141,21 @@ impl Provider {
             discovery: watch::Sender::new(Discovery::UnderWay),
             clock,
         }
+    }
+
+    /// Calls to one endpoint of the issuer, with its label in the metrics.
+    pub fn calls(&self, endpoint: &'static str) -> ProviderCalls {
+        ProviderCalls::new(&self.http, endpoint).recorded_in(&self.health)
+    }
+
+    /// The client for a server that the issuer does not answer for, such as a directory of groups.
+    pub(super) fn http(&self) -> &HttpClient {
+        &self.http
+    }
+
+    /// Whether calls succeed.
+    pub fn health(&self) -> &ProviderHealth {
+        &self.health
     }
 
     /// Whether the issuer is discovered.
@@ -219,7 +235,7 @@ impl Provider {
     }
 
     async fn discover_metadata(&self) -> Result<Metadata, String> {
-        let http = ProviderCalls::new(&self.http, "discovery");
+        let http = self.calls("discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
         found.map_err(|error| chain_text(&error))
     }
@@ -233,7 +249,8 @@ impl Provider {
             .header(header::ACCEPT, "application/json")
             .body(Vec::new())
             .map_err(|error| error.to_string())?;
-        let answer = self.http.call("discovery", request).await;
+        let calls = self.calls("discovery");
+        let answer = calls.send(request, CallLimits::default()).await;
         let answer = answer.map_err(|error| chain_text(&error))?;
         if answer.status() != StatusCode::OK {
             return Err(format!("its metadata have the status {}", answer.status()));
@@ -244,7 +261,7 @@ impl Provider {
         if metadata.issuer != issuer {
             return Err("its metadata name another issuer".to_owned());
         }
-        let http = ProviderCalls::new(&self.http, "keys");
+        let http = self.calls("keys");
         let keys = CoreJsonWebKeySet::fetch_async(&metadata.jwks_uri, &http).await;
         let keys = keys.map_err(|error| chain_text(&error))?;
         Ok((metadata.jwks_uri, keys))
@@ -267,7 +284,7 @@ impl Provider {
             return;
         }
         *last = Some(now);
-        let http = ProviderCalls::new(&self.http, "keys");
+        let http = self.calls("keys");
         match CoreJsonWebKeySet::fetch_async(&keys_url, &http).await {
             Ok(keys) => self.take_keys(keys),
             Err(error) => tracing::warn!(

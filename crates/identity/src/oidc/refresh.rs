@@ -13,7 +13,6 @@ use openidconnect::{
 use super::{
     claims::{self, Claims, TokenKind},
     context::ProviderContext,
-    http_client::ProviderCalls,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
     userinfo::{MissingClaims, PersonCompletion},
 };
@@ -86,7 +85,7 @@ impl TokenRefresh {
     ) -> Result<RefreshOutcome, SignInError> {
         let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
         let client = self.context.client(&metadata)?;
-        let http = ProviderCalls::new(&self.context.provider.http, "refresh");
+        let http = self.context.provider.calls("refresh");
         let token = RefreshToken::new(token.expose().to_owned());
         let request = client
             .exchange_refresh_token(&token)

@@ -13,7 +13,6 @@ use openidconnect::{
 use super::{
     claims::{self, TokenError, TokenKind},
     context::ProviderContext,
-    http_client::ProviderCalls,
     pending::{PendingSignIn, UsedStates},
     token_endpoint::{SignInError, exchange_error, key_id, not_discovered},
     userinfo::PersonCompletion,
@@ -179,7 +178,7 @@ impl SignInFlow {
     ) -> Result<SignedIn, SignInError> {
         let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
         let client = self.context.client(&metadata)?;
-        let http = ProviderCalls::new(&self.context.provider.http, "token");
+        let http = self.context.provider.calls("token");
         let response = client
             .exchange_code(AuthorizationCode::new(returned.code.clone()))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     context::ProviderContext,
-    http_client::ProviderCalls,
     pending::{MAX_AGE, StateError},
     sign_in::CallbackParams,
     token_endpoint::{
@@ -123,7 +122,7 @@ impl TokenGrant {
         let pending = self.open(Purpose::TokenCode, code)?;
         let granted = pending.code.ok_or(StateError::NotOurs)?;
         let client = self.client()?;
-        let http = ProviderCalls::new(&self.context.provider.http, "token_grant");
+        let http = self.context.provider.calls("token_grant");
         let response: TokenEndpointResponse = client
             .exchange_code(AuthorizationCode::new(granted))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::{
     claims::{self, Claims, OtherClaims},
     context::ProviderContext,
-    http_client::ProviderCalls,
     overage::{self, GroupList, fetch_groups},
     provider::Metadata,
     token_endpoint::{SignInError, TokenEndpointResponse},
@@ -155,7 +154,7 @@ impl PersonCompletion {
             return Ok(None);
         }
         match &self.context.settings.directory {
-            Some(directory) => fetch_groups(&self.context.provider.http, directory, tokens)
+            Some(directory) => fetch_groups(self.context.provider.http(), directory, tokens)
                 .await
                 .map(Some),
             None => {
@@ -191,7 +190,7 @@ impl PersonCompletion {
             ));
         }
         let client = self.context.client(metadata)?;
-        let http = ProviderCalls::new(&self.context.provider.http, "userinfo");
+        let http = self.context.provider.calls("userinfo");
         client
             .user_info(
                 access_token,
