@@ -33,15 +33,24 @@ pub(super) fn add(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
 fn provider(gateway: &Gateway) -> Option<DependencyStatus> {
     Some(match &gateway.oidc {
         None => Fine("not configured".to_owned()),
-        Some(oidc) if !oidc.is_ready() => Degraded(
-            "not known yet; people cannot sign in; public apps and existing sessions work"
-                .to_owned(),
-        ),
+        Some(oidc) if !oidc.is_ready() => {
+            let error = oidc.discovery_error();
+            unknown_provider(error.as_ref().map(|error| error.as_str()))
+        }
         Some(oidc) => match oidc.failure() {
             None => Fine("known".to_owned()),
             Some((failure, since)) => failing_provider(&failure.cause, since.elapsed()),
         },
     })
+}
+
+/// `error` is why the last discovery failed. It may have text of the provider.
+fn unknown_provider(error: Option<&str>) -> DependencyStatus {
+    let error = error.map(|error| error.replace(char::is_control, " "));
+    let cause = error.map_or_else(String::new, |error| format!(": {error}"));
+    Degraded(format!(
+        "not known yet{cause}; people cannot sign in; public apps and existing sessions work"
+    ))
 }
 
 /// Without sign-ins and checks there are no calls, so the provider may work again.
@@ -146,6 +155,12 @@ mod tests {
 
     #[test]
     fn a_failing_provider_is_shown_with_the_cause() {
+        for (error, wanted) in [
+            (None, "degraded: not known yet; people"),
+            (Some("no\nkeys"), "degraded: not known yet: no keys; people"),
+        ] {
+            assert!(unknown_provider(error).text().starts_with(wanted));
+        }
         let status = failing_provider("status 502 Bad Gateway", Duration::from_millis(42_900));
         assert_eq!(
             status.text(),

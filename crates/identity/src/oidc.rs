@@ -152,6 +152,11 @@ impl Oidc {
         self.context.provider.current().is_some()
     }
 
+    /// Why the last discovery of the provider failed.
+    pub fn discovery_error(&self) -> Option<Arc<String>> {
+        self.context.provider.discovery_error()
+    }
+
     /// Why the last call to the provider failed, and since when calls fail. `None`: it got an
     /// answer.
     pub fn failure(&self) -> Option<(UpstreamFailure, Instant)> {

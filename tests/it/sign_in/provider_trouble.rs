@@ -147,6 +147,27 @@ async fn a_provider_that_dies_ends_no_session_and_its_outage_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_with_a_slash_too_many_is_reported_with_the_remedy() {
+    let lines = Diagnostics::all();
+    let world = World::with("", |settings| {
+        let identity = settings.identity.as_mut().expect("an identity section");
+        let issuer = format!("{}/", identity.issuer.as_str());
+        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+    })
+    .await;
+    let remedy = format!("set identity.issuer to {:?}", world.provider.issuer());
+    lines
+        .until_line(&["cannot discover the identity provider", &remedy])
+        .await;
+    until_async("the cause is on the probe", async || {
+        let verbose = world.admin("/readyz?verbose", "").await.text();
+        verbose.contains("identity provider: degraded: not known yet: ")
+            && verbose.contains(&remedy)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_group_look_up_refuses_the_sign_in() {
     let world = World::new().await.ready().await;
     // Userinfo of another person: the ID token has no groups, and the two subjects differ.

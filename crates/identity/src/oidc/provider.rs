@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{Request, StatusCode, header};
 use openidconnect::{
-    AdditionalProviderMetadata, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet,
+    AdditionalProviderMetadata, DiscoveryError, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet,
     JsonWebKeySetUrl, ProviderMetadata,
     core::{
         CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType,
@@ -16,7 +16,7 @@ use openidconnect::{
         CoreSubjectIdentifierType,
     },
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::sync::{Mutex, watch};
 
 use super::{http_client::ProviderCalls, provider_health::ProviderHealth};
@@ -96,6 +96,12 @@ struct KeysMetadata {
     jwks_uri: JsonWebKeySetUrl,
 }
 
+/// The metadata that say whose they are.
+#[derive(Deserialize)]
+struct IssuerMetadata {
+    issuer: String,
+}
+
 /// An issuer: its metadata and keys, once fetched.
 #[derive(Debug)]
 pub struct Provider {
@@ -109,6 +115,8 @@ pub struct Provider {
     keys: ArcSwap<CoreJsonWebKeySet>,
     last_fetch: Mutex<Option<Moment>>,
     discovery: watch::Sender<Discovery>,
+    /// Why the last discovery failed.
+    discovery_error: ArcSwapOption<String>,
     clock: Clock,
 }
 
@@ -139,6 +147,7 @@ impl Provider {
             keys: ArcSwap::from_pointee(JsonWebKeySet::new(Vec::new())),
             last_fetch: Mutex::new(None),
             discovery: watch::Sender::new(Discovery::UnderWay),
+            discovery_error: ArcSwapOption::empty(),
             clock,
         }
     }
@@ -161,6 +170,11 @@ impl Provider {
     /// Whether the issuer is discovered.
     pub fn is_discovered(&self) -> bool {
         self.keys_url.load().is_some()
+    }
+
+    /// Why the last discovery failed.
+    pub fn discovery_error(&self) -> Option<Arc<String>> {
+        self.discovery_error.load_full()
     }
 
     /// The metadata, once discovered; never with [`DiscoveryScope::Keys`].
@@ -198,11 +212,13 @@ impl Provider {
             self.discovery.send_replace(Discovery::Done);
             match discovered {
                 Ok(()) => {
+                    self.discovery_error.store(None);
                     pause = FIRST_RETRY;
                     tokio::time::sleep(REFRESH).await;
                 }
                 Err(error) => {
                     tracing::warn!(issuer = %self.issuer.as_str(), %error, "cannot discover the identity provider");
+                    self.discovery_error.store(Some(Arc::new(error)));
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LAST_RETRY);
                 }
@@ -236,13 +252,44 @@ impl Provider {
 
     async fn discover_metadata(&self) -> Result<Metadata, String> {
         let http = self.calls("discovery");
-        let found = Metadata::discover_async(self.issuer.clone(), &http).await;
-        found.map_err(|error| chain_text(&error))
+        match Metadata::discover_async(self.issuer.clone(), &http).await {
+            Ok(found) => Ok(found),
+            Err(error) => {
+                let is_other = matches!(error, DiscoveryError::Validation(_));
+                let remedy = match is_other {
+                    true => self.remedy().await,
+                    false => None,
+                };
+                Err(remedy.unwrap_or_else(|| chain_text(&error)))
+            }
+        }
+    }
+
+    /// What to do about metadata of another issuer. They are fetched again, since the library's
+    /// error names the other issuer only in a text.
+    async fn remedy(&self) -> Option<String> {
+        let metadata: IssuerMetadata = self.fetch_metadata().await.ok()?;
+        slash_remedy(self.scope, self.issuer.as_str(), &metadata.issuer)
     }
 
     /// Reads the keys by a document that may lack everything else (OpenID Connect Discovery 1.0
     /// section 4).
     async fn discover_keys(&self) -> Result<(JsonWebKeySetUrl, CoreJsonWebKeySet), String> {
+        let issuer = self.issuer.as_str();
+        let metadata: KeysMetadata = self.fetch_metadata().await?;
+        // Section 4.3: else one issuer could answer for another.
+        if metadata.issuer != issuer {
+            let remedy = slash_remedy(self.scope, issuer, &metadata.issuer);
+            return Err(remedy.unwrap_or_else(|| "its metadata name another issuer".to_owned()));
+        }
+        let http = self.calls("keys");
+        let keys = CoreJsonWebKeySet::fetch_async(&metadata.jwks_uri, &http).await;
+        let keys = keys.map_err(|error| chain_text(&error))?;
+        Ok((metadata.jwks_uri, keys))
+    }
+
+    /// Fetches the metadata (OpenID Connect Discovery 1.0 section 4).
+    async fn fetch_metadata<M: DeserializeOwned>(&self) -> Result<M, String> {
         let issuer = self.issuer.as_str();
         let base = issuer.strip_suffix('/').unwrap_or(issuer);
         let request = Request::get(format!("{base}/.well-known/openid-configuration"))
@@ -255,16 +302,7 @@ impl Provider {
         if answer.status() != StatusCode::OK {
             return Err(format!("its metadata have the status {}", answer.status()));
         }
-        let metadata: KeysMetadata =
-            serde_json::from_slice(answer.body()).map_err(|error| error.to_string())?;
-        // Section 4.3: else one issuer could answer for another.
-        if metadata.issuer != issuer {
-            return Err("its metadata name another issuer".to_owned());
-        }
-        let http = self.calls("keys");
-        let keys = CoreJsonWebKeySet::fetch_async(&metadata.jwks_uri, &http).await;
-        let keys = keys.map_err(|error| chain_text(&error))?;
-        Ok((metadata.jwks_uri, keys))
+        serde_json::from_slice(answer.body()).map_err(|error| error.to_string())
     }
 
     /// Fetches the provider's keys if the key of a token is unknown, at most once in 30 s for all
@@ -319,6 +357,19 @@ impl Provider {
     }
 }
 
+/// What to do if two issuers differ only by a slash at the end. They must be equal byte for byte
+/// (section 4.3).
+fn slash_remedy(scope: DiscoveryScope, configured: &str, published: &str) -> Option<String> {
+    let differs = configured != published
+        && configured.trim_end_matches('/') == published.trim_end_matches('/');
+    let key = match scope {
+        DiscoveryScope::SignIn => "identity.issuer",
+        DiscoveryScope::Keys => "issuer in identity.trusted_issuers",
+    };
+    differs
+        .then(|| format!("its metadata have the issuer {published:?}: set {key} to {published:?}"))
+}
+
 /// Whether a key is long enough: RSA needs 2048 bits (RFC 7518 section 3.3). Curves have a fixed
 /// size.
 fn is_strong(key: &CoreJsonWebKey) -> bool {
@@ -354,6 +405,23 @@ mod tests {
         let mut modulus = vec![0; leading_zeros];
         modulus.extend(vec![0x80_u8; bits / 8]);
         json!({ "kty": "RSA", "use": "sig", "kid": format!("{bits}"), "n": URL_SAFE_NO_PAD.encode(modulus), "e": "AQAB" })
+    }
+
+    #[test]
+    fn an_issuer_that_differs_by_a_slash_at_the_end_has_a_remedy() {
+        for (configured, published, wanted) in [
+            ("https://op.test", "https://op.test/", true),
+            ("https://op.test/hub/", "https://op.test/hub", true),
+            ("https://op.test", "https://op.test", false),
+            ("https://op.test", "https://op.example/", false),
+            ("https://op.test/hub", "https://op.test/", false),
+        ] {
+            let remedy = slash_remedy(DiscoveryScope::SignIn, configured, published);
+            assert_eq!(remedy.is_some(), wanted, "{configured} {published}");
+            if let Some(remedy) = remedy {
+                assert!(remedy.ends_with(&format!("set identity.issuer to {published:?}")));
+            }
+        }
     }
 
     #[test]
