@@ -230,6 +230,7 @@ impl Refusal {
             | Reason::OutsideApp
             | Reason::MethodNotAllowed
             | Reason::ForeignOrigin
+            | Reason::MissingOrigin
             | Reason::BadForm
             | Reason::BadQuery
             | Reason::Busy

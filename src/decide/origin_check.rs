@@ -11,7 +11,8 @@ use crate::model::{
 /// our own origin led the browser to the request.
 ///
 /// # Errors
-/// [`Reason::ForeignOrigin`] for a WebSocket that a page of another origin opens.
+/// [`Reason::ForeignOrigin`] for a WebSocket that a page of another origin opens, and
+/// [`Reason::MissingOrigin`] for one that does not say who opens it.
 pub(super) fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
     match (
         credential,
@@ -21,6 +22,9 @@ pub(super) fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result
     ) {
         (Credential::Bearer | Credential::Address, _, _, _) => Ok(true),
         (Credential::Cookie, RequestClass::WebSocket, Origin::Own, Provenance::Own) => Ok(true),
+        (Credential::Cookie, RequestClass::WebSocket, Origin::Absent, Provenance::Own) => {
+            Err(Reason::MissingOrigin)
+        }
         (Credential::Cookie, RequestClass::WebSocket, _, _) => Err(Reason::ForeignOrigin),
         (Credential::Cookie, _, _, Provenance::Own) => Ok(true),
         (Credential::Cookie, _, _, Provenance::Foreign) => Ok(false),

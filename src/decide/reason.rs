@@ -21,6 +21,8 @@ pub enum Reason {
     MethodNotAllowed,
     /// A WebSocket with a cookie, from a page that is not the app's.
     ForeignOrigin,
+    /// A WebSocket with a cookie and without `Origin`, which browsers always send.
+    MissingOrigin,
     /// A form of ours that is too large, too slow, or out of date.
     BadForm,
     /// A query parameter is unknown or invalid.
@@ -89,6 +91,7 @@ impl Reason {
             | Reason::Failed => StatusCode::SERVICE_UNAVAILABLE,
             Reason::Unassigned | Reason::OtherTenant | Reason::Ended => StatusCode::GONE,
             Reason::ForeignOrigin
+            | Reason::MissingOrigin
             | Reason::UntrustedProxy
             | Reason::UnknownTarget
             | Reason::Denied(
@@ -110,7 +113,8 @@ impl Reason {
             Reason::NotFound => "not_found",
             Reason::OutsideApp => "outside_app",
             Reason::MethodNotAllowed => "method_not_allowed",
-            Reason::ForeignOrigin => "foreign_origin",
+            // One word for both: other software reads it.
+            Reason::ForeignOrigin | Reason::MissingOrigin => "foreign_origin",
             Reason::BadForm => "bad_form",
             Reason::BadQuery => "bad_query",
             Reason::Busy => "busy",
@@ -153,6 +157,11 @@ impl Reason {
             Reason::NotFound | Reason::OutsideApp => "There is nothing at this address.".into(),
             Reason::MethodNotAllowed => "This address does not accept that method.".into(),
             Reason::ForeignOrigin => "Only pages of this site may make this request.".into(),
+            Reason::MissingOrigin => {
+                "The request has a session cookie and no Origin header. Send the origin of this \
+                 address, or a bearer token in place of the cookie."
+                    .into()
+            }
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
             Reason::BadQuery => "The address has an unknown or invalid parameter.".into(),
             Reason::Busy => "The service is busy. Please try again.".into(),

@@ -92,9 +92,10 @@ fn title(reason: Reason) -> &'static str {
     match reason {
         Reason::Denied(Denied::Anonymous) => "Please sign in",
         Reason::Denied(Denied::InsufficientAuthentication(_)) => "Please sign in again",
-        Reason::Denied(_) | Reason::ForeignOrigin | Reason::UntrustedProxy => {
-            "You don't have access"
-        }
+        Reason::Denied(_)
+        | Reason::ForeignOrigin
+        | Reason::MissingOrigin
+        | Reason::UntrustedProxy => "You don't have access",
         Reason::UnknownApp | Reason::NotFound | Reason::OutsideApp | Reason::UnknownTarget => {
             "Not found"
         }
@@ -128,6 +129,7 @@ fn retry_after(reason: Reason) -> Option<u8> {
         | Reason::OutsideApp
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
+        | Reason::MissingOrigin
         | Reason::BadForm
         | Reason::BadQuery
         | Reason::BadToken

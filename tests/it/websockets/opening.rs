@@ -57,6 +57,8 @@ async fn a_websocket_takes_the_same_decision_as_http_before_the_101() {
     ] {
         let (_, answer) = open(&world, "/apps/grp/ws", &format!("{cookies}{origin}")).await;
         assert_eq!(answer.status(), status, "{origin:?}");
+        let is_missing = answer.text().contains("no Origin header");
+        assert_eq!(is_missing, origin.is_empty(), "{}", answer.text());
     }
     assert_eq!(world.backend("grp").count(), 0);
     let (mut raw, head) = open(
