@@ -44,6 +44,7 @@ enum PersonValue {
     Subject,
     Email,
     PreferredUsername,
+    DisplayName,
     Groups,
     Claim(ClaimPointer),
 }
@@ -62,7 +63,7 @@ pub enum HeaderTemplateError {
     Brace,
     /// Not one of the known values. It is not quoted, since constant text may be a secret.
     #[error(
-        "has an unknown value in braces; there are {{subject}}, {{email}}, {{preferred_username}}, {{groups}} and {{claim:<JSON pointer>}}"
+        "has an unknown value in braces; there are {{subject}}, {{email}}, {{preferred_username}}, {{display_name}}, {{groups}} and {{claim:<JSON pointer>}}"
     )]
     UnknownValue,
     /// Two values that a reader could not tell apart.
@@ -78,8 +79,8 @@ pub enum HeaderTemplateError {
 }
 
 impl HeaderTemplate {
-    /// Parses a text in which `{subject}`, `{email}`, `{preferred_username}`, `{groups}` and
-    /// `{claim:<JSON pointer>}` are values of the person. `{{` and `}}` are braces.
+    /// Parses a text in which `{subject}`, `{email}`, `{preferred_username}`, `{display_name}`,
+    /// `{groups}` and `{claim:<JSON pointer>}` are values of the person. `{{` and `}}` are braces.
     ///
     /// # Errors
     /// See [`HeaderTemplateError`].
@@ -131,6 +132,7 @@ impl HeaderTemplate {
             PersonValue::Subject
             | PersonValue::Email
             | PersonValue::PreferredUsername
+            | PersonValue::DisplayName
             | PersonValue::Groups => None,
         })
     }
@@ -172,6 +174,7 @@ impl HeaderTemplate {
             PersonValue::PreferredUsername => {
                 self.push_text(out, person.preferred_username.as_deref()?)
             }
+            PersonValue::DisplayName => self.push_text(out, &person.display_name),
             PersonValue::Groups => {
                 let list = match &person.headers.groups {
                     GroupsHeader::Absent => None,
@@ -228,6 +231,7 @@ impl PersonValue {
             "subject" => Some(PersonValue::Subject),
             "email" => Some(PersonValue::Email),
             "preferred_username" => Some(PersonValue::PreferredUsername),
+            "display_name" => Some(PersonValue::DisplayName),
             "groups" => Some(PersonValue::Groups),
             _ => {
                 let pointer = ClaimPointer::new(name.strip_prefix("claim:")?);
@@ -240,7 +244,10 @@ impl PersonValue {
     fn is_list(&self) -> bool {
         match self {
             PersonValue::Groups | PersonValue::Claim(_) => true,
-            PersonValue::Subject | PersonValue::Email | PersonValue::PreferredUsername => false,
+            PersonValue::Subject
+            | PersonValue::Email
+            | PersonValue::PreferredUsername
+            | PersonValue::DisplayName => false,
         }
     }
 }

@@ -218,7 +218,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ \"X-Tenant\" = \"{claim:/tenant}\", \"X-Who\" = \"{subject} <{email}>\" }",
-        "Headers of the app's requests. Values are constants with {subject}, {email}, {preferred_username}, {groups} and {claim:<JSON pointer>} (of identity.claims); {{ and }} are braces. A header with a value that is not known is left out. What clients send under such a name, in any spelling, is removed.",
+        "Headers of the app's requests. Values are constants with {subject}, {email}, {preferred_username}, {display_name}, {groups} and {claim:<JSON pointer>} (of identity.claims); {{ and }} are braces. A header with a value that is not known is left out. What clients send under such a name, in any spelling, is removed.",
     ),
     key(
         "apps",

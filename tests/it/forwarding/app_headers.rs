@@ -24,7 +24,7 @@ const FORGED: &str = "root-CANARY";
 const DOCUMENT: &str = include_str!("../../../docs/apps.md");
 const CLAIMS: &str = "claims = [\"/tenant\", \"/roles\"]\n";
 const HEADERS: &str = "headers = { \"X-Tenant-Id\" = \"{claim:/tenant}\", \"X-Who\" = \"{subject} <{email}>\", \
-     \"X-Roles\" = \"{claim:/roles}\", \"X-Via-Gateway\" = \"yes\" }\n";
+     \"X-Roles\" = \"{claim:/roles}\", \"X-Display-Name\" = \"{display_name}\", \"X-Via-Gateway\" = \"yes\" }\n";
 
 /// A table of an app at the address of a recording one.
 fn table(id: &str, access: &str, backend: &Backend, keys: &str) -> String {
@@ -87,6 +87,7 @@ async fn an_app_gets_its_headers_with_values_of_the_person() {
             ("x-tenant-id", "blue"),
             ("x-who", "alice <alice@example.com>"),
             ("x-roles", "a%2Cb,%C3%BC,c"),
+            ("x-display-name", "Alice"),
             ("x-via-gateway", "yes"),
             ("x-forwarded-user", "alice"),
         ] {
@@ -103,7 +104,7 @@ async fn an_app_gets_its_headers_with_values_of_the_person() {
     on(&mut raw, &alice, "/apps/open/x").await;
     let seen = world.backend("open").last();
     assert_eq!(seen.all("x-via-gateway"), ["yes"]);
-    for name in ["x-tenant-id", "x-who", "x-roles"] {
+    for name in ["x-tenant-id", "x-who", "x-roles", "x-display-name"] {
         assert_eq!(seen.header(name), None, "{name}");
     }
     on(&mut raw, &alice, "/apps/usr/x").await;

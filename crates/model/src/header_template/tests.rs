@@ -24,6 +24,7 @@ fn alice() -> PersonClaims {
     };
     PersonClaims {
         subject: "alice".to_owned(),
+        name: Some("Alice B\u{e9}".to_owned()),
         email: Some("alice@example.com".to_owned()),
         groups: groups(&["phusers", "a,b", "ü"]),
         claims: KnownClaims::new(vec![
@@ -58,6 +59,8 @@ fn values_of_the_person_stand_in_constant_text() {
         ("{subject}|{groups}", "alice|phusers,a%2Cb,%C3%BC"),
         ("{claim:/roles}", "x,y%2Cz,50%25"),
         ("{subject}, {email}", "alice, alice@example.com"),
+        ("{display_name}", "Alice B%C3%A9"),
+        ("{display_name} ({subject})", "Alice%20B%C3%A9 (alice)"),
     ] {
         assert_eq!(
             rendered(template, alice()).as_deref(),
@@ -86,6 +89,8 @@ fn a_value_that_is_not_known_leaves_the_header_out() {
     for template in ["{email}", "{groups}"] {
         assert_eq!(rendered(template, unnamed()), None, "{template}");
     }
+    // A person has a name in any case.
+    assert_eq!(rendered("{display_name}", unnamed()).as_deref(), Some("x"));
     let without_groups = Principal::new(alice(), &[]).without_groups();
     let anonymous: Option<&Principal> = None;
     for (template, person, expected) in [
