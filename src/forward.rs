@@ -33,6 +33,7 @@ pub mod set_cookie;
 mod settings;
 mod spare_headers;
 mod strip_credentials;
+mod tls_cause;
 pub mod trailing_slash;
 pub mod tunnel;
 mod upload;

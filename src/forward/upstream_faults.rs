@@ -6,13 +6,19 @@ use std::{error::Error, time::Instant};
 use super::{
     fault::{Fault, FaultOrigin},
     metrics::ForwardMetrics,
+    tls_cause::TlsCause,
 };
 use crate::model::app::App;
 
 /// Records the cause of a fault, which the fault itself does not carry. The request may still
 /// succeed on another connection.
-pub(super) fn note_cause(app: &App, fault: Fault, error: &dyn Error) -> Fault {
-    app.upstream_health.record_cause(fault.reason(), error);
+pub(super) fn note_cause(app: &App, fault: Fault, error: &(dyn Error + 'static)) -> Fault {
+    let health = &app.upstream_health;
+    if let Fault::Tls(failure) = fault {
+        health.record_cause(fault.reason(), &TlsCause { failure, error });
+    } else {
+        health.record_cause(fault.reason(), error);
+    }
     tracing::debug!(app = %app.id(), upstream = %app.spec.upstream_list(), %error, "{fault}");
     fault
 }

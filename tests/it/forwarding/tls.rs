@@ -176,6 +176,13 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
         let before = tls.backend.count();
         let reason = reason(&world, &format!("case-{index}")).await;
         assert_eq!(reason.as_deref(), *expected, "case {index}: {more}");
+        if reason.as_deref() == Some("upstream_tls_expired") {
+            let path = format!("\"path\":\"/apps/case-{index}/x\"");
+            let line = world.log.line_with(&path).await;
+            let error = line["error"].as_str().expect("an error");
+            let wanted = "the app's certificate expired on 2020-12-31T00:00:00Z; renew it";
+            assert!(error.starts_with(wanted), "{error}");
+        }
         let sent = tls.backend.count() - before;
         assert_eq!(
             sent,
