@@ -21,8 +21,7 @@ use crate::{
     conditions, interval,
     release::latest,
     release_name::check_owner,
-    retry::{self, RetryGate},
-    stuck,
+    retry, stuck,
     validation::installation::validate_stored,
     values, withdrawal,
 };
@@ -140,10 +139,8 @@ fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
     let ready = status.and_then(|status| status.conditions.get(conditions::READY));
     let failures = status.map_or(0, |status| status.failures);
     let release = latest.map(|latest| latest.status);
-    match retry::gate(failures, options.atomic, ready, generation, release) {
-        RetryGate::Reset => Some(Step::ResetFailures),
-        RetryGate::Open | RetryGate::Limited => None,
-    }
+    let is_wrong = retry::is_count_wrong(failures, options.atomic, ready, generation, release);
+    is_wrong.then_some(Step::ResetFailures)
 }
 
 /// The normal path: download, namespace, upgrade.

@@ -274,7 +274,7 @@ impl StatusDraft {
         digest: &AppliedDigest,
     ) {
         self.accept();
-        let counted = retry::count(self.status.failures, result, is_atomic, false);
+        let counted = retry::count(self.status.failures, result, is_atomic);
         self.status.failures = counted.failures;
         if result == AttemptResult::Succeeded {
             self.retrieved();

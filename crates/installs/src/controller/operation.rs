@@ -27,7 +27,7 @@ use crate::{
         outcome::{FailureClass, HelmError},
     },
     releases::secret::OWNER_LABEL,
-    retry::{AttemptResult, Recovery, RecoveryStage, RecoveryStep},
+    retry::{AttemptResult, Recovery},
     status::{CancelCause, Report},
     stuck::StuckAction,
     targets::token::{NamespaceAccessError, NamespaceAccount},
@@ -160,12 +160,10 @@ impl InstallationReconcile {
                 let facts = observation.facts_of(subject, record);
                 self.report(subject, facts, Report::Installing).await
             }
-            Work::Repair(recovery) => {
-                // The failures become zero before the release changes: see [`Recovery`].
+            Work::Repair(_) => {
                 let mut after = earlier_status(subject);
-                if let RecoveryStep::WriteFailures(failures) = recovery.next(RecoveryStage::Begun) {
-                    after.failures = failures;
-                }
+                // Before the release changes: see [`Recovery`].
+                after.failures = 0;
                 after.operation = Some(record.clone());
                 self.write_status(subject, after).await
             }
@@ -262,12 +260,9 @@ impl InstallationReconcile {
             let report = Report::Recovered(recovery.action);
             return self.report(subject, observation.facts(), report).await;
         };
-        let stage = RecoveryStage::Repaired { succeeded: false };
-        if let RecoveryStep::RestoreFailures(failures) = recovery.next(stage) {
-            let mut after = earlier_status(subject);
-            after.failures = failures;
-            self.write_status(subject, after).await?;
-        }
+        let mut after = earlier_status(subject);
+        after.failures = recovery.failures;
+        self.write_status(subject, after).await?;
         if failure.kind == FailureKind::Cancelled {
             let report = Report::Cancelled(cancel_cause(subject));
             return self.report(subject, observation.facts(), report).await;

@@ -34,7 +34,7 @@ pub enum Step {
     Uninstall,
     /// Delete the namespace that was created for the app.
     DeleteNamespace,
-    /// Repair the stuck release, in the order of [`crate::retry::Recovery`].
+    /// Repair the stuck release, as [`crate::retry::Recovery`] says.
     Repair(StuckAction),
     /// Write zero failures: the count is wrong.
     ResetFailures,
