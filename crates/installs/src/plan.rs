@@ -47,7 +47,7 @@ pub fn next_step(observed: &ObservedInstallation<'_>) -> Step {
     if !observed.has_finalizer() {
         return Step::AddFinalizer;
     }
-    if observed.operation.own.is_some() {
+    if observed.running.is_some() {
         return while_running(observed);
     }
     let version = match find_version(observed) {
@@ -112,22 +112,11 @@ fn find_version<'a>(observed: &ObservedInstallation<'a>) -> Result<&'a Applicati
 
 /// What the release needs before it can be upgraded; `None`: nothing.
 fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
-    // Without its history a release may be stuck or foreign.
-    let Some(history) = observed.history else {
-        return Some(Step::Wait(None));
-    };
-    let options = observed.options();
-    let running = observed
-        .operation
-        .running_until(options.timeout, observed.now);
-    if running.is_some() {
-        return Some(Step::Wait(running));
-    }
-    let latest = latest(history);
+    let latest = latest(observed.history);
     if let Err(taken) = check_owner(latest, observed.uid(), observed.recorded_release()) {
         return Some(Step::Hold(Hold::NameTaken(taken)));
     }
-    let action = stuck::repair(history);
+    let action = stuck::repair(observed.history);
     if observed.may_be_stuck(action) {
         return Some(match observed.retry.repair {
             Some(until) if until > observed.now => Step::Wait(Some(until)),
@@ -139,7 +128,8 @@ fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
     let ready = status.and_then(|status| status.conditions.get(conditions::READY));
     let failures = status.map_or(0, |status| status.failures);
     let release = latest.map(|latest| latest.status);
-    let is_wrong = retry::is_count_wrong(failures, options.atomic, ready, generation, release);
+    let is_atomic = observed.options().atomic;
+    let is_wrong = retry::is_count_wrong(failures, is_atomic, ready, generation, release);
     is_wrong.then_some(Step::ResetFailures)
 }
 

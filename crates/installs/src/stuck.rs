@@ -1,14 +1,6 @@
 //! Releases that an interrupted operation left behind, and how they are repaired.
 
-use std::time::Duration;
-
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use ludgate_cluster::crd::installation_status::InstallationOperation;
-
 use crate::release::{Release, ReleaseStatus, latest};
-
-/// Time after the timeout of an operation in which its process may still end by itself.
-const GRACE: Duration = Duration::from_secs(60);
 
 /// What repairs a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,31 +63,6 @@ pub enum OperationKind {
     Repair,
     /// It removes the release for good.
     Uninstall,
-}
-
-/// What is known about operations on a release, besides its history.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OperationState<'a> {
-    /// The process of this replica, if one runs.
-    pub own: Option<OperationKind>,
-    /// The operation that the status of the installation names.
-    pub recorded: Option<&'a InstallationOperation>,
-    /// Whether this replica took the Lease over from the one that recorded the operation. That one
-    /// has ended its processes.
-    pub was_taken_over: bool,
-}
-
-impl OperationState<'_> {
-    /// Until when a recorded operation of another replica counts as running; `None` if none does.
-    pub fn running_until(self, timeout: Duration, now: Timestamp) -> Option<Timestamp> {
-        if self.was_taken_over {
-            return None;
-        }
-        let since: Timestamp = self.recorded?.since.parse().ok()?;
-        let longest = SignedDuration::try_from(timeout.saturating_add(GRACE)).ok()?;
-        let until = since.checked_add(longest).ok()?;
-        (until > now).then_some(until)
-    }
 }
 
 #[cfg(test)]
@@ -197,49 +164,5 @@ mod tests {
             releases.reverse();
             assert_eq!(repair(&releases), wanted, "the order of {revisions:?}");
         }
-    }
-
-    #[test]
-    fn a_recorded_operation_runs_until_its_timeout_or_the_loss_of_the_lease() {
-        let at = |text: &str| -> Timestamp { text.parse().expect("a time") };
-        let operation = InstallationOperation {
-            id: "1".into(),
-            since: "2026-01-01T12:00:00Z".into(),
-        };
-        let state = OperationState {
-            recorded: Some(&operation),
-            ..OperationState::default()
-        };
-        let timeout = Duration::from_secs(300);
-        let until = at("2026-01-01T12:06:00Z");
-        assert_eq!(
-            state.running_until(timeout, at("2026-01-01T12:05:59Z")),
-            Some(until)
-        );
-        assert_eq!(state.running_until(timeout, until), None);
-        let taken_over = OperationState {
-            was_taken_over: true,
-            ..state
-        };
-        assert_eq!(
-            taken_over.running_until(timeout, at("2026-01-01T12:00:01Z")),
-            None
-        );
-        let unreadable = InstallationOperation {
-            since: "soon".into(),
-            ..operation.clone()
-        };
-        let unreadable = OperationState {
-            recorded: Some(&unreadable),
-            ..OperationState::default()
-        };
-        assert_eq!(
-            unreadable.running_until(timeout, at("2026-01-01T12:00:01Z")),
-            None
-        );
-        assert_eq!(
-            OperationState::default().running_until(timeout, until),
-            None
-        );
     }
 }

@@ -44,7 +44,7 @@ pub struct ApplicationInstallationStatus {
     /// What was applied last: a digest of the chart, the values and the options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_digest: Option<String>,
-    /// The operation that runs. It tells other replicas that a pending release is not stuck.
+    /// The operation that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<InstallationOperation>,
     /// The namespace that was created for the installation. Nothing but its UID proves that.

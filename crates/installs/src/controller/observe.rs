@@ -35,7 +35,6 @@ use crate::{
     plan::{NamespaceState, ObservedInstallation, RetryTimes, TargetState},
     release::{Release, latest},
     release_name::{check_owner, release_name},
-    stuck::OperationState,
     targets::namespace::NamespaceMeta,
     validation::namespace_keys,
 };
@@ -118,20 +117,13 @@ impl Observation {
     pub(super) fn as_input<'a>(&'a self, subject: &'a Subject) -> ObservedInstallation<'a> {
         let own = self.running.as_ref();
         let own = own.filter(|running| running.owner == subject.uid);
-        let status = subject.installation.status.as_ref();
         ObservedInstallation {
             installation: &subject.installation,
             definition: self.definition.as_ref(),
             target: self.state,
             namespace: self.namespace,
-            history: Some(&*self.history),
-            operation: OperationState {
-                own: own.map(|running| running.kind),
-                recorded: status.and_then(|status| status.operation.as_ref()),
-                // Only the leader reconciles. Processes of other replicas have ended, and those of
-                // this replica are in `operations`.
-                was_taken_over: true,
-            },
+            history: &self.history,
+            running: own.map(|running| running.kind),
             upgrade: own.and_then(RunningOperation::upgrade),
             downloaded: self.chart.as_ref().map(|chart| &chart.downloaded),
             retry: self.retry,

@@ -16,7 +16,7 @@ pub(super) fn next_step(observed: &ObservedInstallation<'_>) -> Step {
     if !observed.has_finalizer() {
         return Step::Nothing;
     }
-    match observed.operation.own {
+    match observed.running {
         Some(OperationKind::Uninstall) => return Step::Wait(None),
         // An upgrade may wait for its objects for many minutes.
         Some(OperationKind::Apply | OperationKind::Repair) => return Step::Cancel,
@@ -26,15 +26,8 @@ pub(super) fn next_step(observed: &ObservedInstallation<'_>) -> Step {
     if abandoned.is_some_and(|value| value == "true") {
         return Step::RemoveFinalizer;
     }
-    let timeout = observed.options().timeout;
-    let running = observed.operation.running_until(timeout, observed.now);
-    if running.is_some() {
-        return Step::Wait(running);
-    }
-    let Some(history) = observed.history else {
-        return Step::Wait(None);
-    };
-    let latest = latest(history).filter(|latest| latest.status != ReleaseStatus::Uninstalled);
+    let latest = latest(observed.history);
+    let latest = latest.filter(|latest| latest.status != ReleaseStatus::Uninstalled);
     let is_ours = check_owner(latest, observed.uid(), observed.recorded_release()).is_ok();
     if latest.is_none() || !is_ours {
         return without_release(observed);

@@ -14,7 +14,7 @@ use crate::{
     conditions, defaulting,
     deploy_options::{self, EffectiveOptions},
     release::{Release, ReleaseStatus, latest},
-    stuck::{OperationState, StuckAction},
+    stuck::{OperationKind, StuckAction},
 };
 
 /// The cluster of the app.
@@ -96,11 +96,12 @@ pub struct ObservedInstallation<'a> {
     pub target: TargetState,
     /// The namespace of the app.
     pub namespace: NamespaceState,
-    /// The revisions of the release; `None`: they could not be read.
-    pub history: Option<&'a [Release]>,
-    /// What runs.
-    pub operation: OperationState<'a>,
-    /// The upgrade among it; `None`: none runs here.
+    /// The revisions of the release.
+    pub history: &'a [Release],
+    /// The operation that runs for the installation. Only the leader reconciles, and the processes
+    /// of earlier leaders have ended, so it is always one of this replica.
+    pub running: Option<OperationKind>,
+    /// The upgrade, if it is one.
     pub upgrade: Option<RunningUpgrade<'a>>,
     /// The chart that was fetched last; `None`: none since the last upgrade.
     pub downloaded: Option<&'a Downloaded>,
@@ -161,7 +162,7 @@ impl<'a> ObservedInstallation<'a> {
 
     /// The newest revision is in use, and it is the one that the status names.
     pub(super) fn is_deployed(&self) -> bool {
-        let latest = self.history.and_then(latest);
+        let latest = latest(self.history);
         let status = self.status();
         let recorded = status.and_then(|status| status.helm_release.as_ref());
         latest.is_some_and(|latest| {

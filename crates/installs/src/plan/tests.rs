@@ -6,7 +6,6 @@ use k8s_openapi::jiff::Timestamp;
 use ludgate_cluster::crd::{
     definition::{ApplicationDefinition, INTERVAL_ANNOTATION},
     installation::{ApplicationInstallation, CLEANUP_FINALIZER},
-    installation_status::InstallationOperation,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +16,7 @@ use crate::{
     merge_patch,
     release::{Release, ReleaseStatus},
     samples,
-    stuck::{OperationKind, OperationState, StuckAction},
+    stuck::{OperationKind, StuckAction},
     withdrawal::Withdrawal,
 };
 
@@ -34,11 +33,10 @@ struct World {
     definition: Option<ApplicationDefinition>,
     target: TargetState,
     namespace: NamespaceState,
-    history: Option<Vec<Release>>,
-    own: Option<OperationKind>,
+    history: Vec<Release>,
+    running: Option<OperationKind>,
     /// What runs, and since when.
     upgrade: Option<(AppliedDigest, &'static str)>,
-    recorded: Option<InstallationOperation>,
     downloaded: Option<Downloaded>,
     retry: RetryTimes,
     is_interval_due: bool,
@@ -58,10 +56,9 @@ impl World {
                 is_prepared: true,
                 ..NamespaceState::default()
             },
-            history: Some(Vec::new()),
-            own: None,
+            history: Vec::new(),
+            running: None,
             upgrade: None,
-            recorded: None,
             downloaded: None,
             retry: RetryTimes::default(),
             is_interval_due: false,
@@ -81,7 +78,7 @@ impl World {
             "helmRelease": { "name": "apps-app-1", "version": 1 },
             "appliedDigest": digest().to_string(),
         } }));
-        world.history = Some(vec![samples::release(1, ReleaseStatus::Deployed)]);
+        world.history = vec![samples::release(1, ReleaseStatus::Deployed)];
         world
     }
 
@@ -110,12 +107,8 @@ impl World {
             definition: self.definition.as_ref(),
             target: self.target,
             namespace: self.namespace,
-            history: self.history.as_deref(),
-            operation: OperationState {
-                own: self.own,
-                recorded: self.recorded.as_ref(),
-                was_taken_over: false,
-            },
+            history: &self.history,
+            running: self.running,
             upgrade: self.upgrade.as_ref().map(|(digest, since)| RunningUpgrade {
                 digest,
                 since: at(since),
@@ -166,7 +159,7 @@ fn a_new_installation_is_protected_downloaded_and_upgraded() {
     assert_eq!(world.step(), Step::PrepareNamespace);
     world.namespace.is_prepared = true;
     assert_eq!(world.step(), Step::Upgrade(digest()));
-    world.own = Some(OperationKind::Apply);
+    world.running = Some(OperationKind::Apply);
     assert_eq!(world.step(), Step::Wait(None));
     world = World::installed();
     world.downloaded = downloaded("sha256:c");
@@ -204,7 +197,7 @@ fn changes_are_downloaded_and_only_another_result_is_applied() {
         |world| world.patch(json!({ "spec": { "valuesBlock": "a: 1" } })),
         |world| world.patch(json!({ "metadata": { "generation": 2 } })),
         |world| world.is_interval_due = true,
-        |world| world.history = Some(vec![samples::release(2, ReleaseStatus::Failed)]),
+        |world| world.history = vec![samples::release(2, ReleaseStatus::Failed)],
     ];
     for (at, change) in changes.into_iter().enumerate() {
         let mut world = World::installed();
@@ -238,7 +231,7 @@ fn changes_are_downloaded_and_only_another_result_is_applied() {
 #[test]
 fn a_failed_release_of_unchanged_inputs_is_applied_again() {
     let mut world = World::installed();
-    world.history = Some(vec![samples::release(1, ReleaseStatus::Failed)]);
+    world.history = vec![samples::release(1, ReleaseStatus::Failed)];
     world.downloaded = downloaded("sha256:c");
     assert_eq!(world.step(), Step::Upgrade(digest()));
 }
@@ -247,7 +240,7 @@ fn a_failed_release_of_unchanged_inputs_is_applied_again() {
 fn failures_wait_for_their_pause_and_changes_do_not() {
     let mut world = World::installed();
     world.failed(6);
-    world.history = Some(vec![samples::release(2, ReleaseStatus::Failed)]);
+    world.history = vec![samples::release(2, ReleaseStatus::Failed)];
     world.retry.apply = Some(at(LATER));
     assert_eq!(world.step(), wait(LATER));
     world.retry.apply = Some(at(NOW));
@@ -278,41 +271,28 @@ fn a_stuck_release_is_repaired_before_the_pause_of_failures() {
     let mut world = World::installed();
     world.failed(6);
     world.retry.apply = Some(at(LATER));
-    world.history = Some(vec![
+    world.history = vec![
         samples::release(1, ReleaseStatus::Deployed),
         samples::release(2, ReleaseStatus::PendingUpgrade),
-    ]);
+    ];
     assert_eq!(world.step(), Step::Repair(StuckAction::Rollback(1)));
     world.retry.repair = Some(at(LATER));
     assert_eq!(world.step(), wait(LATER));
     world.retry.repair = None;
-    world.recorded = Some(InstallationOperation {
-        id: "o".into(),
-        since: "2026-01-01T11:59:30Z".into(),
-    });
-    // Another replica's operation without a timeout has a minute.
-    assert_eq!(world.step(), wait("2026-01-01T12:00:30Z"));
-    world.recorded = None;
     world.namespace = NamespaceState::default();
     assert_eq!(
         world.step(),
         wait(LATER),
         "without a namespace nothing is stuck"
     );
-    world.history = None;
-    assert_eq!(
-        world.step(),
-        Step::Wait(None),
-        "an unread history changes nothing"
-    );
 
     let mut world = World::installed();
-    world.history = Some(vec![samples::release(2, ReleaseStatus::PendingUpgrade)]);
+    world.history = vec![samples::release(2, ReleaseStatus::PendingUpgrade)];
     assert!(
         matches!(world.step(), Step::Download(_)),
         "ready without failures"
     );
-    world.history = Some(vec![samples::release(2, ReleaseStatus::Uninstalling)]);
+    world.history = vec![samples::release(2, ReleaseStatus::Uninstalling)];
     assert_eq!(world.step(), Step::Repair(StuckAction::UninstallAgain));
 }
 
@@ -323,7 +303,7 @@ fn a_release_of_another_installation_is_not_touched() {
         owner: Some("2".into()),
         ..samples::release(1, ReleaseStatus::PendingInstall)
     };
-    world.history = Some(vec![foreign]);
+    world.history = vec![foreign];
     let Step::Hold(Hold::NameTaken(taken)) = world.step() else {
         panic!("{:?}", world.step())
     };
@@ -386,7 +366,7 @@ fn a_changed_spec_cancels_an_upgrade_that_waits() {
     let values = json!({ "metadata": { "generation": 2 }, "spec": { "valuesBlock": "a: 1" } });
     let running = |patch: Value, since: &'static str| {
         let mut world = World::installed();
-        world.own = Some(OperationKind::Apply);
+        world.running = Some(OperationKind::Apply);
         world.upgrade = Some((digest(), since));
         world.patch(patch);
         world
@@ -417,7 +397,7 @@ fn a_changed_spec_cancels_an_upgrade_that_waits() {
     world.upgrade = Some((inputs_of("0.9.0").with_chart("sha256:c"), long));
     assert_eq!(world.step(), Step::Cancel);
     let mut world = running(values, long);
-    world.own = Some(OperationKind::Repair);
+    world.running = Some(OperationKind::Repair);
     world.upgrade = None;
     assert_eq!(world.step(), Step::Wait(None));
 }
