@@ -7,7 +7,6 @@ pub mod engine;
 pub mod environment;
 pub mod kubeconfig;
 pub mod outcome;
-pub mod output;
 pub mod process;
 pub mod redaction;
 pub mod version;

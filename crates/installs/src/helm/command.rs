@@ -204,36 +204,6 @@ pub fn uninstall(
     }
 }
 
-/// `helm history`: at most this many revisions, as JSON.
-pub fn history(release: ReleaseName<'_>, max: u32) -> Vec<OsString> {
-    let arguments = Arguments::new("history", release.name).namespace(release);
-    let arguments = arguments.option("--output", "json");
-    arguments.option("--max", max.to_string()).0
-}
-
-/// `helm status` of a revision, as JSON; `None`: of the last one.
-pub fn status(release: ReleaseName<'_>, revision: Option<i64>) -> Vec<OsString> {
-    let arguments = Arguments::new("status", release.name).namespace(release);
-    let arguments = arguments.option("--output", "json");
-    match revision {
-        Some(revision) => arguments.option("--revision", revision.to_string()).0,
-        None => arguments.0,
-    }
-}
-
-/// `helm list` of one release in any state, as JSON.
-pub fn list(version: HelmVersion, release: ReleaseName<'_>) -> Vec<OsString> {
-    // Of a valid name only the dots mean something in a regular expression.
-    let filter = format!("^{}$", release.name.replace('.', "\\."));
-    Arguments(vec!["list".into()])
-        .namespace(release)
-        .option("--output", "json")
-        .option("--filter", filter)
-        // Helm 4 lists every state by itself, and has no such flag.
-        .flag("--all", !version.is_v4())
-        .0
-}
-
 /// `helm version`.
 pub fn version() -> Vec<OsString> {
     let arguments = ["version", "--template", "{{.Version}}"];

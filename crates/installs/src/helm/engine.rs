@@ -18,7 +18,6 @@ use super::{
     environment::OperationFolder,
     kubeconfig::ApiEndpoint,
     outcome::{FailureClass, HelmError},
-    output::{self, HistoryEntry},
     process::{self, ProcessLimits, ProcessOutput},
     redaction::Redactor,
     version::HelmVersion,
@@ -26,10 +25,8 @@ use super::{
 
 /// Time that a process may need beside its waits.
 const BESIDE_WAITS: Duration = Duration::from_secs(60);
-/// Deadline of a call that only reads.
-const READ: Duration = Duration::from_secs(30);
-/// Revisions that a history has at most.
-const HISTORY: u32 = 20;
+/// Deadline of `helm version`.
+const VERSION_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Sets limits, and then executes a program in its own process. It is found in the `PATH`.
 const LIMITER: &str = "prlimit";
@@ -147,7 +144,7 @@ impl Engine {
             arguments: |_: &Path| command::version(),
             kubeconfig: Zeroizing::default(),
             values: None,
-            timeout: READ,
+            timeout: VERSION_DEADLINE,
             redactor: &none,
         };
         let output = unknown.run(operation, &CancellationToken::new()).await?;
@@ -251,31 +248,6 @@ impl Engine {
             redactor: &redactor,
         };
         self.operate(access, operation, cancel).await
-    }
-
-    /// The revisions of a release as Helm itself lists them, oldest first.
-    ///
-    /// # Errors
-    /// See [`HelmError`].
-    pub async fn history(
-        &self,
-        access: ReleaseAccess<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<Vec<HistoryEntry>, HelmError> {
-        let redactor = access.redactor();
-        access.check(&redactor)?;
-        let operation = Operation {
-            arguments: |_: &Path| command::history(access.release, HISTORY),
-            kubeconfig: access.kubeconfig(),
-            values: None,
-            timeout: READ,
-            redactor: &redactor,
-        };
-        let output = self.shared.run(operation, cancel).await?;
-        output::parse_list(&output.stdout).map_err(|error| {
-            let message = format!("the answer of helm history cannot be read: {error}");
-            HelmError::new(FailureClass::Other, &message, &redactor)
-        })
     }
 
     async fn operate(

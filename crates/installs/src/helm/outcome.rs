@@ -32,22 +32,6 @@ pub enum FailureClass {
     Other,
 }
 
-impl FailureClass {
-    /// Whether the next try may succeed without any change of the chart, its values or the rights.
-    /// Such a failure does not count against an installation.
-    pub fn is_transient(self) -> bool {
-        match self {
-            FailureClass::AnotherOperation
-            | FailureClass::Cancelled
-            | FailureClass::Unavailable => true,
-            FailureClass::NoDeployedReleases
-            | FailureClass::Forbidden
-            | FailureClass::Timeout
-            | FailureClass::Other => false,
-        }
-    }
-}
-
 /// Why an operation failed. The message has no secret and at most one KiB.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -91,11 +75,6 @@ impl HelmError {
             ProcessEnd::Exited => (classify(&text), text),
         };
         Some(HelmError::new(class, &message, redactor))
-    }
-
-    /// See [`FailureClass::is_transient`].
-    pub fn is_transient(&self) -> bool {
-        self.class.is_transient()
     }
 }
 

@@ -227,7 +227,7 @@ async fn an_atomic_operation_that_fails_leaves_what_was_there_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_deployed_revision_and_one_more_are_kept_and_helm_lists_the_same() {
+async fn the_deployed_revision_and_one_more_are_kept() {
     let helm = Helm::start().await;
     let options = helm.options();
     let upgrade = async |name: &str, values: &str| {
@@ -239,16 +239,7 @@ async fn the_deployed_revision_and_one_more_are_kept_and_helm_lists_the_same() {
     assert_eq!(helm.states().await, [(1, Superseded), (2, Deployed)]);
     upgrade("example-0.2.0", OWN).await;
     upgrade("example-0.2.0", NONE).await;
-    let states = helm.states().await;
-    assert_eq!(states, [(3, Superseded), (4, Deployed)]);
-    let never = tokio_util::sync::CancellationToken::new();
-    let listed = helm.engine.history(helm.access(), &never).await;
-    let listed = listed.expect("a history");
-    let listed: Vec<_> = listed
-        .iter()
-        .map(|one| (one.revision, one.status))
-        .collect();
-    assert_eq!(listed, states);
+    assert_eq!(helm.states().await, [(3, Superseded), (4, Deployed)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,7 +249,6 @@ async fn an_object_outside_of_the_namespace_is_refused_before_anything_is_writte
     let refused = helm.upgrade(&chart, NONE, &helm.options()).await;
     let refused = refused.expect_err("no right");
     assert_eq!(refused.class, FailureClass::Forbidden, "{refused}");
-    assert!(!refused.is_transient());
     assert_eq!(helm.config_map("beside").await, None);
     assert!(helm.states().await.is_empty());
 }

@@ -132,24 +132,6 @@ fn the_other_commands_are_the_same_but_for_three_flags() {
             }),
         ),
         (
-            both(&|_| history(RELEASE, 20)),
-            same("history apps-app.1 --namespace target --output json --max 20"),
-        ),
-        (
-            both(&|_| status(RELEASE, None)),
-            same("status apps-app.1 --namespace target --output json"),
-        ),
-        (
-            both(&|_| status(RELEASE, Some(3))),
-            same("status apps-app.1 --namespace target --output json --revision 3"),
-        ),
-        (
-            both(&|version| list(version, RELEASE)),
-            [" --all", ""].map(|all| {
-                format!("list --namespace target --output json --filter ^apps-app\\.1${all}")
-            }),
-        ),
-        (
             both(&|_| version()),
             same("version --template {{.Version}}"),
         ),

@@ -186,21 +186,6 @@ async fn a_cancelled_operation_leaves_no_folder_and_a_later_one_is_not_started()
 }
 
 #[tokio::test]
-async fn what_helm_lists_is_read_and_other_answers_are_errors() {
-    let cancel = CancellationToken::new();
-    let script = Script::new(
-        "v4.3.0",
-        "echo '[{\"revision\":1,\"status\":\"deployed\"}]'",
-    );
-    let engine = script.engine().await.expect("an engine");
-    let history = engine.history(script.access(), &cancel).await;
-    assert_eq!(history.expect("a history")[0].revision, 1);
-    let script = Script::new("v4.3.0", "echo no JSON");
-    let engine = script.engine().await.expect("an engine");
-    assert!(engine.history(script.access(), &cancel).await.is_err());
-}
-
-#[tokio::test]
 async fn unknown_programs_and_invalid_names_are_refused_before_anything_runs() {
     let old = Script::new("v2.17.0", "").engine().await;
     assert!(

@@ -25,36 +25,26 @@ fn error(stderr: &str) -> HelmError {
     HelmError::from_process(&output, &Redactor::default()).expect("an error")
 }
 
-fn check_class(stderr: &str, class: FailureClass, is_transient: bool) {
-    let found = error(stderr);
-    assert_eq!(found.class, class, "{stderr}");
-    assert_eq!(found.is_transient(), is_transient, "{stderr}");
-}
-
 #[test]
 fn texts_have_classes() {
     use FailureClass::{AnotherOperation, Forbidden, NoDeployedReleases, Other};
-    for (stderr, class, is_transient) in [
+    for (stderr, class) in [
         (
             "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress",
             AnotherOperation,
-            true,
         ),
         (
             "Error: UPGRADE FAILED: create: failed to create: secrets \"sh.helm.release.v1.a.v2\" \
              already exists",
             AnotherOperation,
-            true,
         ),
         (
             "Error: cannot re-use a name that is still in use",
             AnotherOperation,
-            true,
         ),
         (
             "Error: UPGRADE FAILED: \"a\" has no deployed releases",
             NoDeployedReleases,
-            false,
         ),
         (
             "Error: UPGRADE FAILED: Unable to continue with update: could not get information \
@@ -63,72 +53,62 @@ fn texts_have_classes() {
              \"system:serviceaccount:target:ludgate-installs\" cannot get resource \
              \"clusterroles\" in API group \"rbac.authorization.k8s.io\" at the cluster scope",
             Forbidden,
-            false,
         ),
         (
             "Error: roles.rbac.authorization.k8s.io \"x\" is forbidden: user \"a\" \
              (groups=[\"b\"]) is attempting to grant RBAC permissions not currently held",
             Forbidden,
-            false,
         ),
         (
             "Error: pods \"x\" is forbidden: exceeded quota: q, requested: pods=1",
             Other,
-            false,
         ),
-        ("Error: configmaps \"testcm\" already exists", Other, false),
+        ("Error: configmaps \"testcm\" already exists", Other),
         (
             "Error: template: a/templates/b.yaml:3:14: executing \"b\" at <fail>: error",
             Other,
-            false,
         ),
     ] {
-        check_class(stderr, class, is_transient);
+        assert_eq!(error(stderr).class, class, "{stderr}");
     }
 }
 
 #[test]
 fn texts_of_a_slow_or_absent_server_have_classes() {
     use FailureClass::{Timeout, Unavailable};
-    for (stderr, class, is_transient) in [
+    for (stderr, class) in [
         (
             "Error: UPGRADE FAILED: release a failed, and has been rolled back due to atomic \
              being set: timed out waiting for the condition",
             Timeout,
-            false,
         ),
         (
             "level=WARN msg=\"upgrade failed\"\nError: UPGRADE FAILED: resource \
              PersistentVolumeClaim/t/c not ready. status: InProgress, message: PVC is not \
              Bound\ncontext deadline exceeded",
             Timeout,
-            false,
         ),
         (
             "Error: Kubernetes cluster unreachable: Get \"https://10.0.0.1/version\": dial tcp \
              10.0.0.1:443: connect: connection refused",
             Unavailable,
-            true,
         ),
         (
             "Error: UPGRADE FAILED: Get \"https://a/api\": net/http: request canceled \
              (Client.Timeout exceeded while awaiting headers)",
             Unavailable,
-            true,
         ),
         (
             "Error: query: failed to query with labels: etcdserver: request timed out",
             Unavailable,
-            true,
         ),
         (
             "Error: Operation cannot be fulfilled on services \"a\": the object has been \
              modified; please apply your changes to the latest version and try again",
             Unavailable,
-            true,
         ),
     ] {
-        check_class(stderr, class, is_transient);
+        assert_eq!(error(stderr).class, class, "{stderr}");
     }
 }
 
