@@ -8,5 +8,4 @@ pub mod environment;
 pub mod kubeconfig;
 pub mod outcome;
 pub mod process;
-pub mod redaction;
 pub mod version;

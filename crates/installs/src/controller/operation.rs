@@ -437,7 +437,7 @@ fn from_access(error: NamespaceAccessError) -> OperationFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::helm::redaction::Redactor;
+    use crate::redaction::Redactor;
 
     #[test]
     fn only_failures_of_the_chart_count() {

@@ -19,9 +19,9 @@ use super::{
     kubeconfig::ApiEndpoint,
     outcome::{FailureClass, HelmError},
     process::{self, ProcessLimits, ProcessOutput},
-    redaction::Redactor,
     version::HelmVersion,
 };
+use crate::redaction::Redactor;
 
 /// Time that a process may need beside its waits.
 const BESIDE_WAITS: Duration = Duration::from_secs(60);

@@ -5,13 +5,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use super::{
-    process::{ProcessEnd, ProcessOutput},
-    redaction::{Redactor, cap},
-};
-
-/// The longest message, in bytes.
-const LONGEST: usize = 1024;
+use super::process::{ProcessEnd, ProcessOutput};
+use crate::redaction::{MAX_MESSAGE, Redactor, cap};
 
 /// The class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +42,7 @@ impl HelmError {
     pub fn new(class: FailureClass, message: &str, redactor: &Redactor) -> HelmError {
         HelmError {
             class,
-            message: cap(&redactor.redact(message), LONGEST),
+            message: cap(&redactor.redact(message), MAX_MESSAGE),
         }
     }
 

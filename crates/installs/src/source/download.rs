@@ -15,8 +15,8 @@ use super::{
     error::SourceError,
     git::{GitCheckout, GitRequest},
     http::HttpSource,
+    message::clean_message,
     oci::OciRepository,
-    redact::Redaction,
     repository::HelmRepository,
     repository_path::RepositoryPath,
     settings::SourceSettings,
@@ -71,7 +71,7 @@ pub async fn download(
         Some(Ok(result)) => result,
     };
     result.map_err(|error| {
-        let message = Redaction::new(credentials).apply(error.message());
+        let message = clean_message(error.message(), credentials);
         error.with_message(message)
     })
 }

@@ -4,15 +4,17 @@ use std::fmt;
 
 use ludgate_model::secret::Secret;
 
-/// What stands for a secret.
+/// The longest message of a condition, in bytes.
+pub const MAX_MESSAGE: usize = 1024;
+/// What replaces a secret.
 const REPLACEMENT: &str = "[redacted]";
-/// Lines of a secret that are shorter are not looked for by themselves.
-const SHORTEST_LINE: usize = 8;
+/// Shorter lines of a secret, such as a key, also occur in ordinary texts, in bytes.
+const MIN_LINE: usize = 8;
 
-/// The secrets of one operation. Clones share nothing.
-#[derive(Clone, Default)]
+/// The secrets of an operation or a download.
+#[derive(Default)]
 pub struct Redactor {
-    /// The longest first: a secret may contain another one.
+    /// The longest first: a secret may contain another one, and no rest of it may stay.
     secrets: Vec<Secret>,
 }
 
@@ -24,13 +26,13 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Looks for these secrets and, of a text such as a key, for each of its lines.
+    /// Removes these secrets, and each line of those that have several, such as keys.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Redactor {
         let mut all: Vec<Secret> = Vec::new();
         for secret in secrets {
             let text = secret.expose().trim();
             let lines = text.lines().map(str::trim);
-            let lines = lines.filter(|line| line.len() >= SHORTEST_LINE && *line != text);
+            let lines = lines.filter(|line| line.len() >= MIN_LINE && *line != text);
             all.extend(lines.map(Secret::new));
             if !text.is_empty() {
                 all.push(Secret::new(text));
@@ -44,9 +46,7 @@ impl Redactor {
     pub fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
-            if text.contains(secret.expose()) {
-                text = text.replace(secret.expose(), REPLACEMENT);
-            }
+            text = text.replace(secret.expose(), REPLACEMENT);
         }
         without_user_info(&text)
     }
@@ -59,7 +59,7 @@ fn without_user_info(text: &str) -> String {
     while let Some((before, after)) = rest.split_once("://") {
         kept.push_str(before);
         kept.push_str("://");
-        let ends = |c: char| c.is_whitespace() || "/?#\"'`<>".contains(c);
+        let ends = |c: char| c.is_whitespace() || c.is_control() || "/?#\"'`<>".contains(c);
         let end = after.find(ends).unwrap_or(after.len());
         let (authority, following) = after.split_at(end);
         // A password may have an unescaped `@`.
@@ -116,6 +116,8 @@ mod tests {
             ),
             ("mail a@b, no URL", "mail a@b, no URL"),
             ("https://user:word", "https://user:word"),
+            ("https://u:p@q@a.test?x=y@z", "https://a.test?x=y@z"),
+            ("'ssh://git@a.test'", "'ssh://a.test'"),
             ("Get \"https://u:p@h\": EOF", "Get \"https://h\": EOF"),
         ] {
             assert_eq!(redactor.redact(text), expected);
