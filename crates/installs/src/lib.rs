@@ -22,6 +22,7 @@ pub mod interval;
 pub mod merge_patch;
 pub mod placement;
 pub mod plan;
+mod process_group;
 pub mod redaction;
 pub mod release;
 pub mod release_name;

@@ -8,13 +8,15 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::process_group::ProcessGroup;
 
 /// Output that is still in the pipes when the process ends is read for so long. A process that left
 /// the group may hold them open.
@@ -163,30 +165,6 @@ async fn supervise(
         }
     };
     Ok((end, status))
-}
-
-/// The group of a process that this program started. Drop kills what is left of it.
-struct ProcessGroup(Option<Pid>);
-
-impl ProcessGroup {
-    /// The child was started as the leader, so the group has its number.
-    fn of_child(child: &Child) -> ProcessGroup {
-        let number = child.id().and_then(|id| i32::try_from(id).ok());
-        ProcessGroup(number.and_then(Pid::from_raw))
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(leader) = self.0 {
-            // An empty group is no error: all its processes have ended.
-            let _ = kill_process_group(leader, signal);
-        }
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-    }
 }
 
 /// The first bytes of a stream.

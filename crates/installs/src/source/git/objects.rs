@@ -7,12 +7,8 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout},
 };
 
-use super::{
-    environment::GitEnvironment,
-    path_text::path_text,
-    process::{ProcessGroup, start},
-};
-use crate::source::error::SourceError;
+use super::{environment::GitEnvironment, path_text::path_text, process::start};
+use crate::{process_group::ProcessGroup, source::error::SourceError};
 
 /// Longest line before an object, in bytes.
 const MAX_LINE: u64 = 256;

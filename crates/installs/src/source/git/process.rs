@@ -2,14 +2,13 @@
 
 use std::{io, process::Stdio};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
 };
 
 use super::{environment::GitEnvironment, path_text::path_text};
-use crate::source::error::SourceError;
+use crate::{process_group::ProcessGroup, source::error::SourceError};
 
 /// Kept of what a process writes to standard error, in bytes.
 const MAX_ERROR_TEXT: usize = 64 << 10;
@@ -20,31 +19,6 @@ pub(super) struct GitOutput {
     pub(super) is_success: bool,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: String,
-}
-
-/// The process group of a child. It is killed when this is dropped before the child has ended.
-#[derive(Debug)]
-pub(super) struct ProcessGroup(Option<Pid>);
-
-impl ProcessGroup {
-    fn new(child: &Child) -> ProcessGroup {
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        ProcessGroup(id.and_then(Pid::from_raw))
-    }
-
-    /// The child has ended, and so its id may be given to another process.
-    fn release(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(group) = self.0.take() {
-            // It fails if all processes have ended meanwhile.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
 }
 
 /// Starts git in the bare repository.
@@ -81,7 +55,7 @@ pub(super) fn start(
     let child = command
         .spawn()
         .map_err(|error| SourceError::local("cannot start git", error))?;
-    let group = ProcessGroup::new(&child);
+    let group = ProcessGroup::of_child(&child);
     Ok((child, group))
 }
 
@@ -106,14 +80,13 @@ pub(super) async fn run_anywhere(
     max_output: usize,
 ) -> Result<GitOutput, SourceError> {
     let failed = |error: io::Error| SourceError::local("git failed", error);
-    let (mut child, group) = start(environment, arguments, Stdio::null())?;
+    let (mut child, _group) = start(environment, arguments, Stdio::null())?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, status) = tokio::try_join!(
         read_limited(stdout, max_output),
         async { read_start(stderr).await.map_err(failed) },
         async { child.wait().await.map_err(failed) },
     )?;
-    group.release();
     Ok(GitOutput {
         is_success: status.success(),
         stdout,
