@@ -13,10 +13,12 @@ use std::{net::IpAddr, time::Duration};
 use http::StatusCode;
 use ludgate_controllers::pod_policy::PodPolicy;
 use ludgate_model::error_cause::chain_text;
-use ludgate_ops::http_client::{CallError, PinnedServer, get_pinned};
+use ludgate_ops::{
+    http_client::{CallError, PinnedServer, get_pinned},
+    public_address::is_public,
+};
 use tokio::{net::lookup_host, task::spawn_blocking, time::timeout};
 
-pub use address::is_public;
 pub use document::ImportedTemplate;
 
 use crate::error::OperationError;

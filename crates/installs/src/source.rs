@@ -4,7 +4,6 @@
 //! no password is on a command line, and every size, name and digest is checked before Helm reads
 //! a byte. The modules from `chart_yaml` to `version` are without IO.
 
-mod address;
 mod archive;
 mod chart_source;
 mod chart_yaml;

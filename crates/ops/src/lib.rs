@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod optional_gauge;
 pub mod private_file;
 pub mod process;
+pub mod public_address;
 pub mod readiness;
 pub mod redis;
 pub mod request_metrics;

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr, str::FromStr};
 
 use ipnet::IpNet;
+use ludgate_ops::public_address::is_public;
 
-use super::{address::is_public, error::SourceError};
+use super::error::SourceError;
 
 /// Token servers of registries that are not on the registry's own host.
 const KNOWN_REALMS: [(&str, &str); 2] = [
@@ -172,6 +173,9 @@ mod tests {
             ("169.254.169.254", false),
             ("1.1.1.1", false),
             ("8.8.8.8", true),
+            ("::ffff:8.8.8.8", true),
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:192.168.0.1", false),
         ] {
             let address: IpAddr = address.parse().expect("an address");
             assert_eq!(rules.permits(address), wanted, "{address}");
