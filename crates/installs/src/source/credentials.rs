@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderValue;
 use ludgate_model::secret::Secret;
 
-use super::{error::SourceError, registry_config::RegistryConfig};
+use super::{error::SourceError, registry_config};
 
 /// Credentials of a source. `Debug` shows no secret.
 #[derive(Clone, Debug, Default)]
@@ -79,11 +79,9 @@ impl HelmLogin {
                 Ok(Some(basic(&pair)?))
             }
             HelmLogin::RegistryConfig(json) => {
-                let config = RegistryConfig::parse(json.expose().as_bytes())?;
-                config
-                    .pair(host)
-                    .map(|pair| basic(pair.expose()))
-                    .transpose()
+                let config = registry_config::parse(json)?;
+                let pair = config.pair(host);
+                pair.map(|pair| basic(pair.expose())).transpose()
             }
         }
     }

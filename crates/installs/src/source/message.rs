@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{
     credentials::{Credentials, GitLogin, HelmLogin},
-    registry_config::RegistryConfig,
+    registry_config,
 };
 use crate::redaction::{MAX_MESSAGE, Redactor, cap};
 
@@ -66,7 +66,7 @@ impl ExposedForms {
     fn add_config(&mut self, json: &Secret) {
         self.add(json.expose());
         // A configuration that cannot be read is never sent.
-        let Ok(config) = RegistryConfig::parse(json.expose().as_bytes()) else {
+        let Ok(config) = registry_config::parse(json) else {
             return;
         };
         for pair in config.pairs() {
