@@ -1,6 +1,6 @@
 //! Ten thousand apps: known in a moment, and one change among them within a second.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use kube::{Api, Client, api::DynamicObject};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::namespace::Namespace;
 use crate::support::{
     kube_namespace::{application, phapplications},
-    message::PATIENCE,
+    until::assert_soon,
 };
 
 const MANY: usize = 10_000;
@@ -43,9 +43,9 @@ async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is
     let started = Instant::now();
     let world = namespace.world().await;
     let took = started.elapsed();
-    let known = world
-        .running
-        .internals()
+    let internals = world.running.internals();
+    let published = *internals.policy_changes().borrow();
+    let known = internals
         .snapshot()
         .apps()
         .filter(|app| app.spec.upstream.host.ends_with(".svc"))
@@ -54,9 +54,9 @@ async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is
     eprintln!(
         "{MANY} applications were known after {took:?}, the start of gateway and provider included"
     );
-    // An unoptimised build beside other work must not fail for its slowness;
-    // `benches/kubernetes/run` measures the promise.
-    assert!(took < PATIENCE, "{took:?}");
+    // A snapshot per app would take minutes. The time is measured by `benches/kubernetes/run`: an
+    // unoptimised build beside other work must not fail for its slowness.
+    assert!(published < MANY as u64 / 100, "{published} snapshots");
     let get = "GET /apps/one/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
     assert_eq!(world.exchange(get).await.status(), 401);
     let changed = Instant::now();
@@ -69,6 +69,7 @@ async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is
         })
         .await;
     assert_eq!(world.exchange(get).await.status(), 200);
+    assert_soon(Duration::from_secs(1), changed.elapsed());
     eprintln!(
         "one change among them was in force after {:?}",
         changed.elapsed()

@@ -116,6 +116,14 @@ impl Installs {
         }
     }
 
+    /// How many reconciles have succeeded.
+    pub fn reconciles(&self) -> f64 {
+        match &self.controller {
+            Controller::Running(controlled) => controlled.reconciles(),
+            Controller::Stopped(_) => 0.0,
+        }
+    }
+
     /// The name of an object that belongs to the whole cluster.
     pub fn own(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace().name)

@@ -1,11 +1,12 @@
 //! What the account of a namespace may not do, and where apps may not be.
 
-use kube::ResourceExt;
+use kube::{ResourceExt, api::DynamicObject};
 use serde_json::json;
 
 use crate::support::{
-    installs::Installs,
+    installs::{Installs, installations},
     kube_namespace::{kubectl, try_kubectl},
+    until::until_async,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,12 +126,32 @@ async fn without_a_node_nothing_is_installed_if_the_settings_say_so() {
         .items
         .is_empty();
     installs.definition(json!({})).await;
-    installs.installation("app-1", json!({})).await;
     if has_nodes {
         // Another test, or the cluster of the tester, has nodes.
+        installs.installation("app-1", json!({})).await;
         installs.until_ready("app-1").await;
         return;
     }
+    // The controller names the namespace itself, which shows that it has listed the cluster.
+    let reference = json!({ "name": installs.own("example"), "version": "1.0.0" });
+    let object = json!({
+        "metadata": { "name": "app-1" }, "spec": { "applicationRef": reference },
+    });
+    installs.namespace().apply(&installations(), &object).await;
+    let is_named = |object: &DynamicObject| object.data["spec"]["namespace"]["name"].is_string();
+    installs.changes("app-1").until(is_named).await;
+    // The first of two more reconciles may be the one that named it. The second began later.
+    let before = installs.reconciles();
+    let mut touches = 0;
+    until_async("two more reconciles", async || {
+        touches += 1;
+        let kind = "applicationinstallations.apps.kubermatic.k8c.io";
+        let touched = format!("touched={touches}");
+        let annotate = ["annotate", kind, "app-1", &touched, "--overwrite"];
+        installs.namespace().kubectl(&annotate, "").await;
+        installs.reconciles() >= before + 2.0
+    })
+    .await;
     // The plan comes to the node before the finalizer.
     let object = installs.get("app-1").await.expect("an object");
     assert!(object.metadata.finalizers.is_none());
