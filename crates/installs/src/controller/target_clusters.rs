@@ -84,11 +84,24 @@ pub(super) enum Target {
     Refused(String),
 }
 
-/// A Secret that was read, and the task that watches its cluster.
+/// A Secret that was read.
 struct FollowedSecret {
     version: Option<String>,
-    target: String,
-    task: Option<AbortHandle>,
+    state: FollowedState,
+}
+
+/// What a Secret that was read is used for.
+enum FollowedState {
+    /// It has the target of this name. The task watches the cluster; `None`: the kubeconfig is
+    /// refused.
+    Target {
+        name: String,
+        task: Option<AbortHandle>,
+    },
+    /// It waits for this name of a target, which another Secret has.
+    NameTaken(String),
+    /// Its name cannot be that of a target, or it was deleted meanwhile.
+    Unused,
 }
 
 /// Labels and annotations of the Secret of a target.
@@ -96,6 +109,12 @@ struct TargetMeta<'a> {
     name: &'a str,
     is_paused: bool,
     installs_from: Option<String>,
+}
+
+impl FollowedSecret {
+    fn is_waiting(&self) -> bool {
+        matches!(self.state, FollowedState::NameTaken(_))
+    }
 }
 
 impl TargetClusters {
@@ -177,7 +196,7 @@ impl TargetClusters {
                 () = tokio::time::sleep(RETRY), if has_failed => {}
                 Some(_) = tasks.join_next(), if !tasks.is_empty() => continue,
             }
-            let live = store.state();
+            let mut live = store.state();
             followed.retain(|name, secret| {
                 let is_live = live.iter().any(|it| it.name_any() == *name);
                 if !is_live {
@@ -186,12 +205,18 @@ impl TargetClusters {
                 is_live
             });
             has_failed = false;
+            // Secrets that wait for a name come last, since the others may free it. While one
+            // cannot be read, the name that it had stays its own.
+            live.sort_by_key(|meta| {
+                let secret = followed.get(&meta.name_any());
+                secret.is_some_and(FollowedSecret::is_waiting)
+            });
             for meta in live {
                 let name = meta.name_any();
                 let version = meta.resource_version();
-                let is_same = followed
-                    .get(&name)
-                    .is_some_and(|secret| secret.version == version);
+                let is_same = followed.get(&name).is_some_and(|secret| {
+                    secret.version == version && (has_failed || !self.is_name_free(secret))
+                });
                 if is_same {
                     continue;
                 }
@@ -199,7 +224,7 @@ impl TargetClusters {
                     self.forget(&earlier);
                 }
                 match self.read(&mut tasks, &secrets, &meta).await {
-                    Ok(secret) => drop(followed.insert(name, secret)),
+                    Ok(state) => drop(followed.insert(name, FollowedSecret { version, state })),
                     Err(error) => {
                         has_failed = true;
                         tracing::warn!(secret = name, %error, "cannot read a target");
@@ -209,13 +234,24 @@ impl TargetClusters {
         }
     }
 
-    /// Stops the task of a Secret that was deleted or changed.
+    /// Whether a Secret waits for a name that no other Secret has any more.
+    fn is_name_free(&self, secret: &FollowedSecret) -> bool {
+        match &secret.state {
+            FollowedState::NameTaken(name) => !self.targets().contains_key(name),
+            FollowedState::Target { .. } | FollowedState::Unused => false,
+        }
+    }
+
+    /// Removes the target of a Secret that was deleted or changed.
     fn forget(&self, secret: &FollowedSecret) {
-        if let Some(task) = &secret.task {
+        let FollowedState::Target { name, task } = &secret.state else {
+            return;
+        };
+        if let Some(task) = task {
             task.abort();
         }
-        self.targets().remove(&secret.target);
-        let change = TargetChange::Target(secret.target.clone());
+        self.targets().remove(name);
+        let change = TargetChange::Target(name.clone());
         self.shared.reporter.report(Ok(Some(change)));
     }
 
@@ -225,48 +261,44 @@ impl TargetClusters {
         tasks: &mut JoinSet<()>,
         secrets: &Api<Secret>,
         meta: &SecretMeta,
-    ) -> Result<FollowedSecret, ApiCallError> {
-        let target = meta.labels().get(TARGET_LABEL).cloned();
-        let target = target.unwrap_or_default();
-        let mut followed = FollowedSecret {
-            version: meta.resource_version(),
-            target: target.clone(),
-            task: None,
-        };
-        let is_taken = self.targets().contains_key(&target);
-        if target == HOME_TARGET || target.is_empty() || is_taken {
-            // An empty name: deleting this Secret must not remove the target of another Secret.
-            followed.target.clear();
-            self.refuse(meta, &format!("the name {target:?} of the target is taken"));
-            return Ok(followed);
+    ) -> Result<FollowedState, ApiCallError> {
+        let name = meta.labels().get(TARGET_LABEL).cloned();
+        let name = name.unwrap_or_default();
+        let is_never_free = name.is_empty() || name == HOME_TARGET;
+        if is_never_free || self.targets().contains_key(&name) {
+            self.refuse(meta, &format!("the name {name:?} of the target is taken"));
+            return Ok(match is_never_free {
+                true => FollowedState::Unused,
+                false => FollowedState::NameTaken(name),
+            });
         }
         let Some(secret) = with_deadline(DEADLINE, secrets.get_opt(&meta.name_any())).await? else {
-            return Ok(followed);
+            return Ok(FollowedState::Unused);
         };
         let data = secret.data.unwrap_or_default();
         let text = data.get(KUBECONFIG_KEY);
         let text = text.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
-        match self.client(text.as_deref().unwrap_or_default()).await {
+        let task = match self.client(text.as_deref().unwrap_or_default()).await {
             Ok((client, endpoint)) => {
                 let paused = meta.annotations().get(PAUSED_ANNOTATION);
                 let installs_from = meta.annotations().get(INSTALLS_FROM_ANNOTATION);
                 let described = TargetMeta {
-                    name: &target,
+                    name: &name,
                     is_paused: paused.is_some_and(|value| value == "true"),
                     installs_from: installs_from.cloned(),
                 };
-                let task = self.follow(tasks, client, endpoint, described);
-                followed.task = Some(task);
+                Some(self.follow(tasks, client, endpoint, described))
             }
             Err(reason) => {
                 self.refuse(meta, &reason);
                 let refused = Target::Refused(reason);
-                self.targets().insert(target.clone(), refused);
-                let change = TargetChange::Target(target);
+                self.targets().insert(name.clone(), refused);
+                let change = TargetChange::Target(name.clone());
                 self.shared.reporter.report(Ok(Some(change)));
+                None
             }
-        }
-        Ok(followed)
+        };
+        Ok(FollowedState::Target { name, task })
     }
 
     async fn client(&self, text: &str) -> Result<(Client, ApiEndpoint), String> {

@@ -12,13 +12,24 @@ use crate::support::{
 /// The annotation with the apps of a new target.
 pub(super) const REQUEST: &str = "kubermatic.io/initial-application-installations-request";
 
-/// Makes the Secret of the target `edge`, which permits the namespace of the test, or changes it.
-pub(super) async fn target(installs: &Installs, kubeconfig: &Value, mut annotations: Value) {
+/// Makes the Secret `edge` of the target `edge`, which permits the namespace of the test, or
+/// changes it.
+pub(super) async fn target(installs: &Installs, kubeconfig: &Value, annotations: Value) {
+    secret_of_target(installs, "edge", kubeconfig, annotations).await;
+}
+
+/// The same with another name of the Secret.
+async fn secret_of_target(
+    installs: &Installs,
+    name: &str,
+    kubeconfig: &Value,
+    mut annotations: Value,
+) {
     annotations["ludgate.dev/installs-from"] = installs.namespace().name.as_str().into();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
         "metadata": {
-            "name": "edge", "labels": { "ludgate.dev/target": "edge" }, "annotations": annotations,
+            "name": name, "labels": { "ludgate.dev/target": "edge" }, "annotations": annotations,
         },
         "stringData": { "kubeconfig": kubeconfig.to_string() },
     });
@@ -122,6 +133,40 @@ async fn a_kubeconfig_that_starts_a_program_is_refused_with_an_event() {
         .await;
     assert_eq!(condition(&status, "Ready"), ("False", "NotPermitted"));
     assert!(installs.commands().is_empty());
+    installs.delete("app-1").await;
+    installs.until_gone("app-1").await;
+}
+
+/// Waits until a Secret has an Event which says that the name of its target is taken.
+async fn until_name_taken(installs: &Installs, secret: &str) {
+    let arguments = ["get", "events.events.k8s.io", "-o", "json"];
+    until_async("the name is taken", async || {
+        let listed = installs.namespace().kubectl(&arguments, "").await;
+        let listed: Value = serde_json::from_str(&listed).expect("JSON");
+        let events = listed["items"].as_array().expect("a list");
+        events.iter().any(|event| {
+            let note = event["note"].as_str().unwrap_or_default();
+            event["regarding"]["name"] == secret && note.contains("is taken")
+        })
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_gets_the_name_of_its_target_when_the_other_secret_is_gone() {
+    let installs = Installs::start().await;
+    installs.definition(json!({})).await;
+    let kubeconfig = kubeconfig(&installs).await;
+    let mut program = kubeconfig.clone();
+    program["users"][0]["user"] = json!({ "exec": { "command": "false" } });
+    target(&installs, &program, json!({})).await;
+    installs.until_event("Secret", "TargetRefused").await;
+    secret_of_target(&installs, "other", &kubeconfig, json!({})).await;
+    until_name_taken(&installs, "other").await;
+    install_on_edge(&installs, "app-1").await;
+    let delete = ["delete", "secret", "edge"];
+    installs.namespace().kubectl(&delete, "").await;
+    installs.until_ready("app-1").await;
     installs.delete("app-1").await;
     installs.until_gone("app-1").await;
 }
