@@ -22,7 +22,7 @@ pub const NAMESPACE_LABELLED: &str = "NamespaceLabelled";
 pub const HOST_KEY_UNCHECKED: &str = "HostKeyUnchecked";
 
 /// Longest message, in bytes.
-const MAX_MESSAGE: usize = 1024;
+pub const MAX_MESSAGE: usize = 1024;
 
 /// Conditions by their types.
 pub type InstallationConditions = BTreeMap<String, InstallationCondition>;

@@ -18,7 +18,7 @@ use ludgate_cluster::crd::definition::ApplicationVersion;
 
 use crate::{
     applied_digest::{AppliedDigest, InputDigest},
-    conditions, interval,
+    interval,
     release::latest,
     release_name::check_owner,
     retry, stuck,
@@ -123,13 +123,10 @@ fn check_release(observed: &ObservedInstallation<'_>) -> Option<Step> {
             Some(_) | None => Step::Repair(action),
         });
     }
-    let generation = observed.generation();
-    let status = observed.status();
-    let ready = status.and_then(|status| status.conditions.get(conditions::READY));
-    let failures = status.map_or(0, |status| status.failures);
-    let release = latest.map(|latest| latest.status);
+    let failures = observed.status().map_or(0, |status| status.failures);
     let is_atomic = observed.options().atomic;
-    let is_wrong = retry::is_count_wrong(failures, is_atomic, ready, generation, release);
+    let release = latest.map(|latest| latest.status);
+    let is_wrong = retry::is_count_wrong(failures, is_atomic, observed.is_ready(), release);
     is_wrong.then_some(Step::ResetFailures)
 }
 

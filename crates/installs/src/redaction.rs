@@ -4,8 +4,6 @@ use std::fmt;
 
 use ludgate_model::secret::Secret;
 
-/// The longest message of a condition, in bytes.
-pub const MAX_MESSAGE: usize = 1024;
 /// What replaces a secret.
 const REPLACEMENT: &str = "[redacted]";
 /// Shorter lines of a secret, such as a key, also occur in ordinary texts, in bytes.

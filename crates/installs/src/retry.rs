@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use ludgate_cluster::crd::installation_status::InstallationCondition;
-
-use crate::{conditions::ConditionStatus, release::ReleaseStatus, stuck::StuckAction};
+use crate::{release::ReleaseStatus, stuck::StuckAction};
 
 /// More failures than this are shown as exceeded.
 pub const MAX_FAILURES: i64 = 5;
@@ -69,19 +67,15 @@ pub fn exceeded_message(error: &str) -> String {
     format!("{EXCEEDED_PREFIX}{error}")
 }
 
-/// Whether the count is wrong: there are too many failures, although Helm has deployed the current
-/// spec. `ready` is the condition of the installation.
+/// Whether the count is wrong: there are too many failures, although the installation is ready and
+/// Helm has deployed its newest revision.
 pub fn is_count_wrong(
     failures: i64,
     is_atomic: bool,
-    ready: Option<&InstallationCondition>,
-    generation: i64,
+    is_ready: bool,
     release: Option<ReleaseStatus>,
 ) -> bool {
-    let is_current = ready.is_some_and(|ready| {
-        ready.status == ConditionStatus::True.as_str() && ready.observed_generation == generation
-    });
-    is_atomic && failures > MAX_FAILURES && is_current && release == Some(ReleaseStatus::Deployed)
+    is_atomic && failures > MAX_FAILURES && is_ready && release == Some(ReleaseStatus::Deployed)
 }
 
 /// A recovery of a stuck release. The status says zero failures before the release changes, so
@@ -142,26 +136,20 @@ mod tests {
 
     #[test]
     fn a_count_is_wrong_only_if_helm_deployed_the_current_spec() {
-        let ready = |status: &str, generation: i64| InstallationCondition {
-            status: status.into(),
-            observed_generation: generation,
-            ..InstallationCondition::default()
-        };
         let deployed = Some(ReleaseStatus::Deployed);
         let failed = Some(ReleaseStatus::Failed);
-        for (failures, is_atomic, ready, release, wanted) in [
-            (6, true, ready("True", 2), deployed, true),
-            (6, true, ready("True", 1), deployed, false),
-            (6, true, ready("False", 2), deployed, false),
-            (6, true, ready("True", 2), failed, false),
-            (6, true, ready("True", 2), None, false),
-            (5, true, ready("True", 2), deployed, false),
-            (6, false, ready("True", 2), deployed, false),
+        for (failures, is_atomic, is_ready, release, wanted) in [
+            (6, true, true, deployed, true),
+            (6, true, false, deployed, false),
+            (6, true, true, failed, false),
+            (6, true, true, None, false),
+            (5, true, true, deployed, false),
+            (6, false, true, deployed, false),
         ] {
-            let found = is_count_wrong(failures, is_atomic, Some(&ready), 2, release);
+            let found = is_count_wrong(failures, is_atomic, is_ready, release);
             assert_eq!(
                 found, wanted,
-                "{failures} {is_atomic} {ready:?} {release:?}"
+                "{failures} {is_atomic} {is_ready} {release:?}"
             );
         }
     }

@@ -135,8 +135,6 @@ impl InstallationReconcile {
             Some(Target::Usable(cluster)) => cluster.is_listed() && !cluster.is_paused,
             Some(Target::Refused(_)) | None => false,
         };
-        let written = object.annotations.get(INITIAL_ANNOTATION).cloned();
-        let written = written.unwrap_or_default();
         let permitted = match object.is_namespace {
             true => InitialScope::Namespace(object.reference.name.as_deref().unwrap_or_default()),
             false => InitialScope::Target {
@@ -167,11 +165,11 @@ impl InstallationReconcile {
                     });
                     return self.annotate(&object, &changes).await;
                 }
-                InitialStep::Reject { text: _, reason } => {
+                InitialStep::Reject { text, reason } => {
                     let note = format!("{INITIAL_ANNOTATION} cannot be read: {reason}");
                     self.publish_failure(object.reference.clone(), note);
                     let changes = json!({
-                        INITIAL_ANNOTATION: null, REJECTED_ANNOTATION: written,
+                        INITIAL_ANNOTATION: null, REJECTED_ANNOTATION: text,
                     });
                     return self.annotate(&object, &changes).await;
                 }

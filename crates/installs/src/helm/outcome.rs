@@ -6,7 +6,10 @@
 use std::os::unix::process::ExitStatusExt;
 
 use super::process::{ProcessEnd, ProcessOutput};
-use crate::redaction::{MAX_MESSAGE, Redactor, cap};
+use crate::{
+    conditions::MAX_MESSAGE,
+    redaction::{Redactor, cap},
+};
 
 /// The class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

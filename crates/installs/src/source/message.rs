@@ -8,7 +8,10 @@ use super::{
     credentials::{Credentials, GitLogin, HelmLogin},
     registry_config,
 };
-use crate::redaction::{MAX_MESSAGE, Redactor, cap};
+use crate::{
+    conditions::MAX_MESSAGE,
+    redaction::{Redactor, cap},
+};
 
 /// The text on one line, without credentials and without users in URLs, at most 1 KiB.
 pub(crate) fn clean_message(text: &str, credentials: &Credentials) -> String {
