@@ -1,8 +1,8 @@
 //! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never publish a
 //! partial list, and the custom resources (`crd`).
 //!
-//! Invariant: only controllers write to Kubernetes: objects by a `Writer`, their Lease, and
-//! the certificate of their webhook.
+//! Invariant: only controllers, labs and the API write to Kubernetes, by a [`writer::Writer`].
+//! Controllers also write their Lease and the certificate of their webhook.
 
 pub mod conditions;
 pub mod crd;

@@ -229,7 +229,7 @@ mod tests {
             "namespace": { "name": "mon", "create": true },
             "applicationRef": { "name": "example", "version": "1.0.0" },
         } });
-        crate::merge_patch::apply(&mut app, &more);
+        ludgate_cluster::merge_patch::apply(&mut app, &more);
         app
     }
 

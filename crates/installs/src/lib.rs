@@ -19,7 +19,6 @@ pub mod health;
 pub mod helm;
 pub mod initial;
 pub mod interval;
-pub mod merge_patch;
 pub mod placement;
 pub mod plan;
 mod process_group;

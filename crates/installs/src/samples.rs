@@ -1,15 +1,15 @@
 //! Objects for tests.
 
-use ludgate_cluster::crd::{
-    definition::{ApplicationDefinition, ApplicationVersion},
-    installation::ApplicationInstallation,
+use ludgate_cluster::{
+    crd::{
+        definition::{ApplicationDefinition, ApplicationVersion},
+        installation::ApplicationInstallation,
+    },
+    merge_patch,
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    merge_patch,
-    release::{Release, ReleaseStatus},
-};
+use crate::release::{Release, ReleaseStatus};
 
 /// The definition `example` with the version 1.0.0, changed by a merge patch.
 pub(crate) fn definition(patch: Value) -> ApplicationDefinition {

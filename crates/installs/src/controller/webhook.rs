@@ -240,7 +240,7 @@ mod tests {
 
         let named = |more: Value| {
             let mut patch = json!({ "metadata": { "name": "example" } });
-            crate::merge_patch::apply(&mut patch, &more);
+            ludgate_cluster::merge_patch::apply(&mut patch, &more);
             installation(patch)
         };
         let deletion = |object: Value| request("DELETE", Value::Null, object);

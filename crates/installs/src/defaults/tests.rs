@@ -1,9 +1,10 @@
 //! Scenarios of default and enforced apps.
 
+use ludgate_cluster::merge_patch;
 use serde_json::json;
 
 use super::*;
-use crate::{merge_patch, samples};
+use crate::samples;
 
 /// A definition of this name, with the spec changed by a patch.
 fn definition(name: &str, spec: Value) -> ApplicationDefinition {

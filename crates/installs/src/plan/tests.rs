@@ -3,9 +3,12 @@
 mod deletion;
 
 use k8s_openapi::jiff::Timestamp;
-use ludgate_cluster::crd::{
-    definition::{ApplicationDefinition, INTERVAL_ANNOTATION},
-    installation::{ApplicationInstallation, CLEANUP_FINALIZER},
+use ludgate_cluster::{
+    crd::{
+        definition::{ApplicationDefinition, INTERVAL_ANNOTATION},
+        installation::{ApplicationInstallation, CLEANUP_FINALIZER},
+    },
+    merge_patch,
 };
 use serde_json::{Value, json};
 
@@ -13,7 +16,6 @@ use super::*;
 use crate::{
     applied_digest::AppliedDigest,
     deploy_options::EffectiveOptions,
-    merge_patch,
     release::{Release, ReleaseStatus},
     samples,
     stuck::{OperationKind, StuckAction},

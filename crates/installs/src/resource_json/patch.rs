@@ -1,10 +1,10 @@
 //! Merge patches of the form that a resource has in the API.
 
+use ludgate_cluster::merge_patch;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::ResourceError;
-use crate::merge_patch;
 
 /// The shown form after a merge patch (RFC 7396). `kind` names the resource in errors.
 ///

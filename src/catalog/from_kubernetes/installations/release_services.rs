@@ -152,7 +152,7 @@ mod tests {
                 "ports": [{ "name": "metrics", "port": 9090 }, { "name": "http", "port": 3000 }],
             },
         });
-        crate::installs::merge_patch::apply(&mut service, &patch);
+        crate::cluster::merge_patch::apply(&mut service, &patch);
         service
     }
 

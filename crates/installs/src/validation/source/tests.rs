@@ -15,13 +15,13 @@ fn helm(more: Value) -> Value {
     let mut source = json!({
         "url": "https://charts.example/x", "chartName": "c", "chartVersion": "1.0.0",
     });
-    crate::merge_patch::apply(&mut source, &more);
+    ludgate_cluster::merge_patch::apply(&mut source, &more);
     json!({ "helm": source })
 }
 
 fn git(more: Value) -> Value {
     let mut source = json!({ "remote": "https://git.example/a.git", "ref": { "branch": "main" } });
-    crate::merge_patch::apply(&mut source, &more);
+    ludgate_cluster::merge_patch::apply(&mut source, &more);
     json!({ "git": source })
 }
 
@@ -33,7 +33,7 @@ fn no_errors() -> Vec<String> {
 fn there_is_exactly_one_source() {
     assert_eq!(errors(json!({})), ["no source provided"]);
     let mut both = helm(json!({}));
-    crate::merge_patch::apply(&mut both, &git(json!({})));
+    ludgate_cluster::merge_patch::apply(&mut both, &git(json!({})));
     assert_eq!(errors(both), ["only one source type can be provided"]);
     assert_eq!(errors(helm(json!({}))), no_errors());
     assert_eq!(errors(git(json!({}))), no_errors());
