@@ -100,19 +100,14 @@ impl Operations {
             None => None,
         };
         let mut current = app;
-        for _ in 1..MAX_ATTEMPTS {
+        let mut attempt = 1;
+        let changed = loop {
             match self.patch(&current, &change, instance_type.as_ref()).await {
-                Err(OperationError::Conflict(_)) => current = self.get(person, id).await?,
-                Err(error) => return Err(error),
-                Ok(changed) => {
-                    log(person, id, "update");
-                    return Ok(changed);
-                }
+                Err(OperationError::Conflict(_)) if attempt < MAX_ATTEMPTS => attempt += 1,
+                result => break result?,
             }
-        }
-        let changed = self
-            .patch(&current, &change, instance_type.as_ref())
-            .await?;
+            current = self.get(person, id).await?;
+        };
         log(person, id, "update");
         Ok(changed)
     }

@@ -1,4 +1,4 @@
-//! Writes to Kubernetes. Only controllers and the API have a [`Writer`].
+//! Writes to Kubernetes. Only controllers, labs and the API have a [`Writer`].
 
 use std::time::Duration;
 

@@ -94,7 +94,6 @@ impl Helm {
             },
             endpoint: &self.endpoint,
             token: &self.token,
-            secrets: &[],
         }
     }
 

@@ -302,7 +302,6 @@ impl InstallationReconcile {
             },
             endpoint: &run.cluster.endpoint,
             token: &token,
-            secrets: &[],
         };
         let uninstall = Uninstall {
             access,

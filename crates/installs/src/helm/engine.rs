@@ -71,8 +71,6 @@ pub struct ReleaseAccess<'a> {
     pub endpoint: &'a ApiEndpoint,
     /// The token of the namespace's account.
     pub token: &'a Secret,
-    /// Further secrets that no message may have, such as those of the chart's source.
-    pub secrets: &'a [Secret],
 }
 
 /// An installation or upgrade. The values may have secrets, so it has no `Debug`.
@@ -267,7 +265,7 @@ impl Engine {
 
 impl ReleaseAccess<'_> {
     fn redactor(&self) -> Redactor {
-        Redactor::new(self.secrets.iter().chain([self.token]))
+        Redactor::new([self.token])
     }
 
     fn kubeconfig(&self) -> Zeroizing<String> {

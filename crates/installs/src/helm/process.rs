@@ -67,8 +67,6 @@ pub struct ProcessOutput {
     pub status: ExitStatus,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,
-    /// Whether it wrote more than that.
-    pub is_stdout_cut: bool,
     /// The end of its standard error.
     pub stderr: Vec<u8>,
     /// Whether it wrote more than that.
@@ -136,7 +134,6 @@ pub async fn run(
         end,
         status,
         stdout: beginning.kept,
-        is_stdout_cut: beginning.is_cut,
         stderr: ending.kept.into(),
         is_stderr_cut: ending.is_cut,
     })
@@ -171,7 +168,6 @@ async fn supervise(
 struct Beginning {
     kept: Vec<u8>,
     limit: usize,
-    is_cut: bool,
 }
 
 impl Beginning {
@@ -179,15 +175,12 @@ impl Beginning {
         Beginning {
             kept: Vec::new(),
             limit,
-            is_cut: false,
         }
     }
 
     fn push(&mut self, bytes: &[u8]) {
         let room = self.limit - self.kept.len();
-        let taken = bytes.get(..room).unwrap_or(bytes);
-        self.kept.extend_from_slice(taken);
-        self.is_cut |= taken.len() < bytes.len();
+        self.kept.extend(bytes.iter().take(room));
     }
 }
 

@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use kube::{
-    Client, Config,
+    Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use ludgate_model::secret::Secret;
@@ -133,21 +133,14 @@ impl TargetKubeconfig {
         })
     }
 
-    /// A client for the cluster, without a call to it. Its reads end after `silence` without data.
-    ///
-    /// # Errors
-    /// The CA or the credentials cannot be used.
-    pub async fn client(&self, silence: Duration) -> Result<Client, TargetClientError> {
-        Ok(Client::try_from(self.config(silence).await?)?)
-    }
-
-    /// The configuration of such a client.
+    /// The configuration of a client for the cluster, without a call to it. Its reads end after
+    /// `silence` without data.
     ///
     /// # Errors
     /// The CA or the credentials cannot be read.
-    pub async fn config(&self, silence: Duration) -> Result<Config, TargetClientError> {
+    pub async fn config(&self, silence: Duration) -> Result<Config, TargetConfigError> {
         let kubeconfig: Kubeconfig =
-            serde_json::from_value(self.to_value()).map_err(|_| TargetClientError::Rebuilt)?;
+            serde_json::from_value(self.to_value()).map_err(|_| TargetConfigError::Rebuilt)?;
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
         config.connect_timeout = Some(CONNECT);
@@ -182,18 +175,15 @@ impl TargetKubeconfig {
     }
 }
 
-/// Why an accepted kubeconfig gives no client.
+/// Why an accepted kubeconfig gives no configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetClientError {
+pub enum TargetConfigError {
     /// It could not be written again.
     #[error("the kubeconfig cannot be used")]
     Rebuilt,
     /// A certificate or key is unreadable.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The client cannot be made, such as with a key that does not match.
-    #[error(transparent)]
-    Client(#[from] kube::Error),
 }
 
 /// A named entry of a list.

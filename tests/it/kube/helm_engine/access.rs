@@ -90,10 +90,8 @@ async fn a_token_of_the_account_reaches_its_namespace_and_no_other() {
     let mut target: serde_json::Value = serde_json::from_str(&admin).expect("JSON");
     target["users"][0]["user"] = serde_json::json!({ "token": token.expose() });
     let target = TargetKubeconfig::parse(&target.to_string()).expect("accepted");
-    let target: Client = target
-        .client(Duration::from_secs(30))
-        .await
-        .expect("a client");
+    let target = target.config(Duration::from_secs(30)).await;
+    let target = Client::try_from(target.expect("a configuration")).expect("a client");
     let own: Api<RoleBinding> = Api::namespaced(target.clone(), &namespace.name);
     assert!(own.get(ACCOUNT).await.is_ok());
     let other: Api<RoleBinding> = Api::namespaced(target, "kube-system");

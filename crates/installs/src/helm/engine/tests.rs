@@ -65,7 +65,6 @@ impl Script {
             },
             endpoint: &self.endpoint,
             token: &self.token,
-            secrets: &[],
         }
     }
 

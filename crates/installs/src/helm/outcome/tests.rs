@@ -11,7 +11,6 @@ fn output(end: ProcessEnd, status: i32, stderr: &str) -> ProcessOutput {
         end,
         status: ExitStatus::from_raw(status),
         stdout: Vec::new(),
-        is_stdout_cut: false,
         stderr: stderr.as_bytes().to_vec(),
         is_stderr_cut: false,
     }

@@ -62,10 +62,7 @@ async fn output_and_exit_are_read() {
     let output = ended("echo out; echo err >&2; exit 3", limits()).await;
     assert_eq!(output.end, ProcessEnd::Exited);
     assert_eq!(output.status.code(), Some(3));
-    assert_eq!(
-        (output.stdout, output.is_stdout_cut),
-        (b"out\n".into(), false)
-    );
+    assert_eq!(output.stdout, b"out\n");
     assert_eq!(
         (output.stderr, output.is_stderr_cut),
         (b"err\n".into(), false)
@@ -83,10 +80,7 @@ async fn the_beginning_of_output_and_the_end_of_errors_are_kept() {
     let script = "printf 12345678; printf 'a\\nb\\n' >&2; head -c 300000 /dev/zero >&2; \
                   printf 'x\\nend' >&2; head -c 300000 /dev/zero";
     let output = ended(script, few).await;
-    assert_eq!(
-        (output.stdout.as_slice(), output.is_stdout_cut),
-        (b"12345".as_slice(), true)
-    );
+    assert_eq!(output.stdout, b"12345");
     assert_eq!(output.stderr, b"\0\0x\nend");
     assert!(output.is_stderr_cut);
     assert_eq!(output.stderr_text(), "end");
