@@ -1,5 +1,7 @@
 //! Values of options, read as loosely as oauth2-proxy reads them itself.
 
+use crate::model::go_duration;
+
 /// The value of an option.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -123,7 +125,10 @@ impl Value {
     pub(crate) fn milliseconds(&self) -> Option<u64> {
         match self {
             // A number counts nanoseconds, which only 0 can mean.
-            Value::Text(text) | Value::Number(text) => go_duration(text.trim()),
+            Value::Text(text) | Value::Number(text) => {
+                let duration = go_duration::parse_positive(text.trim())?;
+                u64::try_from(duration.as_millis()).ok()
+            }
             Value::Switch(_) | Value::Texts(_) | Value::Other(_) => None,
         }
     }
@@ -132,36 +137,6 @@ impl Value {
 fn is_whole(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Milliseconds of a duration. The fraction of one is dropped.
-fn go_duration(text: &str) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
-    }
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at_checked(end)?;
-        let end = after
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(end)?;
-        let milliseconds = match unit {
-            "ns" => 1e-6,
-            "us" | "µs" => 1e-3,
-            "ms" => 1.0,
-            "s" => 1000.0,
-            "m" => 60_000.0,
-            "h" => 3_600_000.0,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * milliseconds;
-        rest = after;
-    }
-    // A century. The conversion of a float saturates in any case.
-    (!text.is_empty() && total <= 3.2e12).then_some(total as u64)
 }
 
 /// A duration as this project writes it, such as `90s`.

@@ -7,7 +7,6 @@ pub mod controller;
 pub mod default_networking;
 pub mod default_pod;
 pub mod desired;
-mod go_duration;
 pub mod idle_timing;
 pub mod parsed;
 pub mod placement;

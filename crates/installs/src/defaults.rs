@@ -12,10 +12,10 @@ use ludgate_cluster::crd::{
     },
     installation::{ApplicationInstallation, ApplicationInstallationSpec, ApplicationRef},
 };
+use ludgate_model::go_duration;
 use serde_json::{Map, Value};
 
 use crate::{
-    go_duration,
     validation::deletion::selects,
     values::{self, default_values},
     version,

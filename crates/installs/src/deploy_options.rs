@@ -7,8 +7,7 @@ use ludgate_cluster::crd::{
     definition::ApplicationDefinitionSpec,
     installation::ApplicationInstallationSpec,
 };
-
-use crate::go_duration;
+use ludgate_model::go_duration;
 
 /// The timeout of an operation that waits and has none, as Go writes it.
 pub const DEFAULT_TIMEOUT: &str = "5m0s";

@@ -7,8 +7,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use ludgate_cluster::crd::{
     definition::INTERVAL_ANNOTATION, installation::ApplicationInstallationSpec,
 };
-
-use crate::go_duration;
+use ludgate_model::go_duration;
 
 /// Shortest interval. A shorter one would apply releases without a pause.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);

@@ -14,7 +14,6 @@ pub mod created_namespace;
 pub mod defaulting;
 pub mod defaults;
 pub mod deploy_options;
-pub mod go_duration;
 pub mod health;
 pub mod helm;
 pub mod initial;

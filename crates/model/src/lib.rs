@@ -17,6 +17,7 @@ pub mod destination;
 pub mod dns;
 pub mod error_cause;
 pub mod frame_ancestors;
+pub mod go_duration;
 mod group_name;
 pub mod grpc;
 pub mod header_template;

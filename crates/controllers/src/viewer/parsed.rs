@@ -14,10 +14,9 @@ use ludgate_cluster::{
     },
     object::DeepObject,
 };
+use ludgate_model::go_duration;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
-use super::go_duration;
 
 /// Longest name: a label has the value `pvcviewer-<name>`.
 const MAX_NAME: usize = 53;
@@ -118,7 +117,8 @@ impl Viewer {
         let idle_after = object.annotations().get(IDLE_AFTER_ANNOTATION);
         let idle_after = idle_after.map(|written| {
             let problem = "a duration such as 30m, or 0";
-            go_duration::parse(written).ok_or_else(|| invalid(IDLE_AFTER_ANNOTATION, problem))
+            go_duration::parse_positive(written)
+                .ok_or_else(|| invalid(IDLE_AFTER_ANNOTATION, problem))
         });
         Ok(Viewer {
             namespace,
@@ -187,7 +187,7 @@ impl Networking {
         if !rewrite.is_empty() && !is_path(&rewrite) {
             return Err(invalid("spec.networking.rewrite", "a path such as /"));
         }
-        let deadline = go_duration::parse(&timeout);
+        let deadline = go_duration::parse_positive(&timeout);
         if !timeout.is_empty() && deadline.is_none() {
             let problem = "a duration such as 30s";
             return Err(invalid("spec.networking.timeout", problem));

@@ -8,15 +8,15 @@ use ludgate_cluster::crd::{
     },
     installation::{ApplicationInstallation, ApplicationInstallationSpec},
 };
-use ludgate_model::dns::{MAX_LABEL, is_label};
+use ludgate_model::{
+    dns::{MAX_LABEL, is_label},
+    go_duration,
+};
 
 use super::{
     field_error::FieldError, namespace_keys::validate_namespace_keys, options::validate_options,
 };
-use crate::{
-    go_duration,
-    values::{ValuesError, installation_values},
-};
+use crate::values::{ValuesError, installation_values};
 
 /// Checks an installation against the definition that it names. An installation that is being
 /// deleted needs no definition.

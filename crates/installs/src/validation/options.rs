@@ -1,9 +1,9 @@
 //! The rules of Helm's options.
 
 use ludgate_cluster::crd::app_target::DeployOptions;
+use ludgate_model::go_duration;
 
 use super::field_error::FieldError;
-use crate::go_duration;
 
 /// Checks options after their defaults were set.
 pub fn validate_options(options: Option<&DeployOptions>, field: &str) -> Vec<FieldError> {
