@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// `kubectl apply` keeps the whole object in it.
-const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A target, as far as default apps are concerned.
 #[derive(Clone, Copy, Debug, Default)]

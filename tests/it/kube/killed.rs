@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// A process of the controller, which nothing but a signal ends.
-fn start(config: &Path, lease: &str) -> Running {
+pub fn start(config: &Path, lease: &str) -> Running {
     let child = Command::new(program())
         .args(["controller", "--config"])
         .arg(config)

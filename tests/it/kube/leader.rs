@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::{Api, Client, Config, config::Kubeconfig};
 use ludgate::controllers::leader::LeaderElector;
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::support::{api_relay::ApiRelay, kube_namespace::KubeNamespace};
+use crate::support::{api_relay::ApiRelay, kube_namespace::KubeNamespace, until::until_async};
 
 const LEASE: &str = "ludgate-controller";
 /// A lease without renewals is abandoned after 15 s, and looked at every 2 s. The rest is for a
@@ -50,14 +50,14 @@ impl Process {
     }
 }
 
-async fn holder(namespace: &KubeNamespace) -> Option<String> {
+async fn lease(namespace: &KubeNamespace) -> LeaseSpec {
     let leases: Api<Lease> = Api::namespaced(namespace.client.clone(), &namespace.name);
-    leases
-        .get(LEASE)
-        .await
-        .expect("a lease")
-        .spec?
-        .holder_identity
+    let lease = leases.get(LEASE).await.expect("a lease");
+    lease.spec.expect("a spec")
+}
+
+async fn holder(namespace: &KubeNamespace) -> Option<String> {
+    lease(namespace).await.holder_identity
 }
 
 async fn prepared() -> (KubeNamespace, std::path::PathBuf) {
@@ -73,6 +73,12 @@ async fn one_of_two_leads_and_the_other_follows_when_it_stops() {
     let mut first = Process::start(&namespace, &kubeconfig, "first").await;
     first.until(true).await;
     let mut second = Process::start(&namespace, &kubeconfig, "second").await;
+    // The second one competes at once, and the first one renews every two seconds.
+    for _ in 0..2 {
+        let before = lease(&namespace).await.renew_time;
+        let is_renewed = async || lease(&namespace).await.renew_time != before;
+        until_async("the lease is renewed", is_renewed).await;
+    }
     assert_eq!(holder(&namespace).await.as_deref(), Some("first"));
     assert!(!second.leads());
     let stopped = Instant::now();
@@ -104,13 +110,6 @@ async fn a_leader_that_cannot_renew_stops_before_another_one_begins() {
     }
     second.until(true).await;
     relay.mend();
-    let leases: Api<Lease> = Api::namespaced(namespace.client.clone(), &namespace.name);
-    let transitions = leases
-        .get(LEASE)
-        .await
-        .expect("a lease")
-        .spec
-        .expect("a spec");
-    assert_eq!(transitions.lease_transitions, Some(2));
+    assert_eq!(lease(&namespace).await.lease_transitions, Some(2));
     assert!(!first.leads());
 }

@@ -2,15 +2,13 @@
 
 use kube::ResourceExt;
 use ludgate_cluster::crd::installation::ApplicationInstallation;
-use ludgate_installs::resource_json::error::ResourceError;
+use ludgate_installs::{defaults::LAST_APPLIED_ANNOTATION, resource_json::error::ResourceError};
 use serde_json::{Value, json};
 
 use super::reserved_keys;
 
 /// Most installations of a bundle: each is checked with calls of its own.
 const MAX_ENTRIES: usize = 50;
-/// `kubectl apply` keeps the whole object in it.
-const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The bundle of these installations. Each has the form of a new one.
 pub(super) fn export(installations: &[ApplicationInstallation]) -> Value {

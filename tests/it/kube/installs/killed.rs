@@ -1,31 +1,13 @@
 //! The controller and its Helm are killed at each step of an installation and of its removal. The
 //! next process finishes the work.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
-
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::json;
 
-use crate::support::{
-    installs::{Installs, condition},
-    process::{Running, program},
+use crate::{
+    kube::killed::start,
+    support::installs::{Installs, condition},
 };
-
-/// Starts a controller as a process.
-pub(super) fn start(config: &Path, lease: &str) -> Running {
-    let child = Command::new(program())
-        .args(["controller", "--config"])
-        .arg(config)
-        // A new process would wait until the lease of the killed one expires.
-        .env("LUDGATE_CONTROLLER__LEASE", lease)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    Running(child.expect("the binary runs"))
-}
 
 /// A step: its name, and how the object shows that it was done.
 type Step = (&'static str, fn(&DynamicObject) -> bool);

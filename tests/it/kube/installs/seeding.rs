@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{
-    killed::start,
-    targets::{REQUEST, install_on_edge, kubeconfig, target, until_done},
+use super::targets::{REQUEST, install_on_edge, kubeconfig, target, until_done};
+use crate::{
+    kube::killed::start,
+    support::{installs::Installs, until::until_async},
 };
-use crate::support::{installs::Installs, until::until_async};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
