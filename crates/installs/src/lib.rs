@@ -3,8 +3,8 @@
 //!
 //! [`source`] downloads charts, [`helm`] runs the program, [`releases`] reads what it stores in the
 //! cluster, and [`targets`] gives it access to one namespace of a cluster. [`controller`] joins
-//! them. The other modules are without IO. They check and default objects, choose the next step of
-//! an installation, and compute its status.
+//! them. The other public modules are without IO. They check and default objects, choose the next
+//! step of an installation, and compute its status.
 
 pub mod admission;
 pub mod applied_digest;
