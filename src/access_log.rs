@@ -40,16 +40,18 @@ const FLUSH_AFTER: Duration = Duration::from_millis(50);
 /// The access log of one data thread: lines are batched, then sent to the sink.
 pub struct AccessLog {
     sink: LineSink,
+    metrics: Arc<GatewayMetrics>,
     batch: RefCell<String>,
     lines: Cell<u64>,
     waiting: Notify,
 }
 
 impl AccessLog {
-    /// An empty batch.
-    pub fn new(sink: LineSink) -> Rc<AccessLog> {
+    /// An empty batch. Finished requests are counted in `metrics`.
+    pub fn new(sink: LineSink, metrics: Arc<GatewayMetrics>) -> Rc<AccessLog> {
         Rc::new(AccessLog {
             sink,
+            metrics,
             batch: RefCell::default(),
             lines: Cell::new(0),
             waiting: Notify::new(),
@@ -75,9 +77,6 @@ impl AccessLog {
     }
 
     fn write(&self, line: impl FnOnce(&mut String)) {
-        if !self.sink.is_on() {
-            return;
-        }
         let length = {
             let mut batch = self.batch.borrow_mut();
             line(&mut batch);
@@ -99,39 +98,16 @@ impl Drop for AccessLog {
     }
 }
 
-/// A request that was begun and is not finished yet; counts as in flight.
-pub struct RequestStart {
-    metrics: Arc<GatewayMetrics>,
-    at: Instant,
-}
-
-impl RequestStart {
-    /// A request whose head was just read.
-    pub fn now(metrics: Arc<GatewayMetrics>) -> RequestStart {
-        metrics.requests.in_flight.inc();
-        let at = Instant::now();
-        RequestStart { metrics, at }
-    }
-}
-
-impl Drop for RequestStart {
-    fn drop(&mut self) {
-        self.metrics.requests.in_flight.dec();
-    }
-}
-
 /// One request and its answer. It is made with the request, and each step adds what it found.
-/// Dropping it writes the line: after the last byte of the answer, or when the client leaves.
+/// Dropping it writes the line: after the last byte of the answer, or when the client leaves. Until
+/// then the request counts as in flight.
 pub struct Entry {
     log: Rc<AccessLog>,
-    start: RequestStart,
+    started: Instant,
     /// The request id.
     pub id: HeaderValue,
-    method: Method,
-    /// Only its path is logged.
-    target: Option<PathAndQuery>,
-    host: Option<HeaderValue>,
-    traceparent: Option<HeaderValue>,
+    /// `None`: no lines are written.
+    head: Option<LoggedHead>,
     client: Client,
     /// Ends the request when access ends.
     pub revocation: Rc<Revocation>,
@@ -161,24 +137,57 @@ pub struct Entry {
     pub broken: bool,
 }
 
+/// The fields of a request head that only the line needs.
+struct LoggedHead {
+    method: Method,
+    /// Only its path is logged.
+    target: Option<PathAndQuery>,
+    host: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+}
+
+impl LoggedHead {
+    fn from_parts(parts: &Parts) -> LoggedHead {
+        LoggedHead {
+            method: parts.method.clone(),
+            target: parts.uri.path_and_query().cloned(),
+            host: parts.headers.get(header::HOST).cloned(),
+            traceparent: parts.headers.get(TRACEPARENT).cloned(),
+        }
+    }
+
+    /// Copies the fields, which share the read buffer of the connection.
+    fn copy(&mut self) {
+        let values = [self.host.as_mut(), self.traceparent.as_mut()];
+        values.into_iter().flatten().for_each(copy_value);
+        let path = self.target.as_ref().map(PathAndQuery::path);
+        self.target = path.and_then(|path| PathAndQuery::try_from(path).ok());
+    }
+}
+
+fn copy_value(value: &mut HeaderValue) {
+    if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+        *value = copy;
+    }
+}
+
 impl Entry {
-    /// The entry of a request of which only the head is known, as it was received.
+    /// The entry of a request of which only the head is known, as it was received at `started`.
     pub fn new(
         log: Rc<AccessLog>,
-        start: RequestStart,
+        started: Instant,
         parts: &Parts,
         client: Client,
         id: HeaderValue,
         revocation: Rc<Revocation>,
     ) -> Box<Entry> {
+        log.metrics.requests.in_flight.inc();
+        let head = log.sink.is_on().then(|| LoggedHead::from_parts(parts));
         Box::new(Entry {
             log,
-            start,
+            started,
             id,
-            method: parts.method.clone(),
-            target: parts.uri.path_and_query().cloned(),
-            host: parts.headers.get(header::HOST).cloned(),
-            traceparent: parts.headers.get(TRACEPARENT).cloned(),
+            head,
             client,
             revocation,
             class: None,
@@ -206,14 +215,10 @@ impl Entry {
     /// Copies the fields of the head. They share the read buffer of the connection, which would
     /// stay in memory for as long as a WebSocket.
     pub fn copy_head(&mut self) {
-        let head = [self.host.as_mut(), self.traceparent.as_mut()];
-        for value in head.into_iter().flatten().chain([&mut self.id]) {
-            if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
-                *value = copy;
-            }
+        copy_value(&mut self.id);
+        if let Some(head) = &mut self.head {
+            head.copy();
         }
-        let path = self.target.as_ref().map(PathAndQuery::path);
-        self.target = path.and_then(|path| PathAndQuery::try_from(path).ok());
     }
 
     /// How the request ended, if not by an answer.
@@ -235,27 +240,27 @@ impl Entry {
         self.class.map_or("malformed", RequestClass::as_str)
     }
 
-    fn write(&self, line: &mut String) {
+    fn write(&self, head: &LoggedHead, line: &mut String) {
         let now = chrono::DateTime::from_timestamp_millis(system_wall_millis()).unwrap_or_default();
         let now = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         let id = self.id.to_str().unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = write!(line, "{{\"time\":\"{now}\",\"request_id\":\"{id}\"");
-        let trace = self
+        let trace = head
             .traceparent
             .as_ref()
             .and_then(|value| trace_id(value.to_str().ok()?));
         field(line, "trace_id", trace.unwrap_or_default());
         field(line, "class", self.class());
         field(line, "client", &self.client.to_string());
-        let host = self.host.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+        let host = head.host.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
         field(line, "host", &String::from_utf8_lossy(host));
-        field(line, "method", self.method.as_str());
-        let path = self.target.as_ref().map_or("", PathAndQuery::path);
+        field(line, "method", head.method.as_str());
+        let path = head.target.as_ref().map_or("", PathAndQuery::path);
         field(line, "path", path);
         let (status, bytes) = (self.status(), self.bytes);
         let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes}");
-        milliseconds(line, "duration_ms", self.start.at.elapsed());
+        milliseconds(line, "duration_ms", self.started.elapsed());
         if let Some(upstream) = self.upstream {
             milliseconds(line, "upstream_ms", upstream);
         }
@@ -321,17 +326,20 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let metrics = &self.start.metrics;
+        let metrics = &self.log.metrics;
         let (decision, reason) = self.labels;
         metrics.requests.count(self.class(), self.status());
         metrics.decision(decision, reason);
         let ended = Instant::now();
-        let duration = ended.saturating_duration_since(self.start.at);
+        let duration = ended.saturating_duration_since(self.started);
         metrics.requests.duration.observe(duration.as_secs_f64());
         if let Some(in_use) = self.in_use.take() {
             in_use.finish(ended);
         }
-        self.log.write(|line| self.write(line));
+        if let Some(head) = &self.head {
+            self.log.write(|line| self.write(head, line));
+        }
+        metrics.requests.in_flight.dec();
     }
 }
 

@@ -14,14 +14,14 @@ mod request_id;
 mod resend;
 pub mod service;
 
-use std::{convert::Infallible, rc::Rc, sync::Arc};
+use std::{convert::Infallible, rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::Either;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use crate::{
-    access_log::{AccessLog, Entry, RequestStart},
+    access_log::{AccessLog, Entry},
     caller::Identified,
     decide::{self, Decision, Target},
     forward::{Forwarder, pool::Pool},
@@ -51,7 +51,7 @@ impl Handler {
         let pool = Pool::new(gateway.forward.clone(), gateway.forward_metrics.clone());
         let metrics = &gateway.metrics;
         let streams = Streams::new(metrics.streams.clone(), metrics.streams_cut.clone());
-        let log = AccessLog::new(gateway.log.clone());
+        let log = AccessLog::new(gateway.log.clone(), metrics.clone());
         tokio::task::spawn_local(pool.clone().expire_periodically());
         let changes = gateway.policy_changes.clone();
         tokio::task::spawn_local(streams.clone().watch(gateway.clock.clone(), changes));
@@ -130,14 +130,14 @@ impl Handler {
         request: Request<Incoming>,
         exchange: HttpExchange,
     ) -> Result<Response<ReplyBody>, Infallible> {
-        let start = RequestStart::now(self.gateway.metrics.clone());
+        let started = Instant::now();
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
         let normalized = incoming::http2::normalize(&mut parts, connection.head_fields);
         let client = connection.peer.client(&parts.headers);
         let id = self.ids.next(&parts, &connection.peer);
         let revocation = exchange.exchange.revocation.clone();
-        let entry = Entry::new(self.log.clone(), start, &parts, client, id, revocation);
+        let entry = Entry::new(self.log.clone(), started, &parts, client, id, revocation);
         let snapshot = self.gateway.catalog.load();
         if connection.redirects {
             incoming::public_port::rewrite_host(&mut parts, snapshot.site());
