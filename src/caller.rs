@@ -23,7 +23,7 @@ use crate::{
         arrival::{Provenance, RequestClass},
         caller::{Caller, Credential},
         client::Client,
-        clock::Clock,
+        clock::{Clock, Moment},
         destination::Destination,
         principal::Principal,
         secret::Secret,
@@ -89,14 +89,15 @@ impl Callers {
         // instead of being anonymous.
         let cookies_count =
             arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
+        let now = self.clock.now();
         if cookies_count
-            && let Some(session) = memo.find(request, app.id(), self.clock.now())
+            && let Some(session) = memo.find(request, app.id(), now)
             && !session.sign_in().check().is_required()
             && !self.lacks_access_token(app, session.sign_in())
         {
             self.sessions.store.metrics().lookup("app");
             let live = Live::App(session);
-            self.recheck(&live);
+            self.recheck(&live, now);
             self.renew_access_token(app, &live);
             return Ok(Identified::by_session(live, Credential::Cookie));
         }
@@ -206,7 +207,7 @@ impl Callers {
         }
         self.renew_access_token(&destination.app, live);
         if sign_in.check().is_required() && destination.is_for_every_user() {
-            self.recheck(live);
+            self.recheck(live, self.clock.now());
             // Apps may authorize by the groups header: unproved groups are left out.
             let principal = Arc::new(sign_in.principal().without_groups());
             let identified = Identified::by_session(live.clone(), Credential::Cookie);
@@ -220,7 +221,7 @@ impl Callers {
             };
         }
         if !sign_in.check().is_required() || self.proves(sign_in).await {
-            self.recheck(live);
+            self.recheck(live, self.clock.now());
             return Identified::by_session(live.clone(), Credential::Cookie);
         }
         // If the provider cannot prove the person again, the person may sign in again.
@@ -281,11 +282,11 @@ impl Callers {
     }
 
     /// Renews the proof behind a session in the background, when that is due.
-    pub fn recheck(&self, live: &Live) {
+    pub fn recheck(&self, live: &Live, now: Moment) {
         let sign_in = live.sign_in();
         match (self.source_of(sign_in), &self.rechecks) {
             (Some(source), _) => source.recheck(sign_in),
-            (None, Some(rechecks)) => rechecks.start_if_due(sign_in),
+            (None, Some(rechecks)) => rechecks.start_if_due(sign_in, now),
             (None, None) => {}
         }
     }

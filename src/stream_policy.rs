@@ -168,7 +168,7 @@ impl AppStream {
             return Err(RevocationReason::SessionEnded);
         }
         // A stream that outlasts the proof has it renewed, as a request would.
-        callers.recheck(usage.live());
+        callers.recheck(usage.live(), self.gateway.clock.now());
         let sign_in = usage.live().sign_in();
         if !callers.is_proof_good(sign_in) && !is_for_every_user(app, self.rules(app)) {
             return Err(RevocationReason::SessionEnded);

@@ -16,7 +16,10 @@ use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::oidc::{Oidc, refresh::RefreshOutcome};
 use crate::{
-    model::{clock::Clock, policy_changes::PolicyChanges},
+    model::{
+        clock::{Clock, Moment},
+        policy_changes::PolicyChanges,
+    },
     session::{
         Sessions,
         record::SignIn,
@@ -91,12 +94,15 @@ impl Rechecks {
     }
 
     /// Starts a check in the background, if one is due.
-    pub fn start_if_due(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
-        let now = self.clock.now();
+    pub fn start_if_due(self: &Arc<Self>, sign_in: &Arc<SignIn>, now: Moment) {
         let recheck = self.sessions.store.recheck();
-        if !sign_in.check().is_due(now, recheck) {
-            return;
+        if sign_in.check().is_due(now, recheck) {
+            self.start(sign_in, now, recheck);
         }
+    }
+
+    #[cold]
+    fn start(self: &Arc<Self>, sign_in: &Arc<SignIn>, now: Moment, recheck: Duration) {
         if sign_in.tokens.refresh_token.load().is_none() {
             self.warn_of_missing_refresh_token();
             return;
