@@ -77,14 +77,12 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     let fetch = request_origin::FetchMetadata::read(headers, names);
     let class = request_class::classify(parts, names, &fetch, framing)?;
     let provenance = request_origin::provenance(class, &fetch, origin);
-    let is_page = class == RequestClass::Navigation || class == RequestClass::Frame;
     // gRPC calls are refused with status 200, which a proxy that asks takes for a permission.
     let is_auth_request = || site.below_forward_auth(&vhost, target.path()).is_some();
     let may_be_call = names.content_type && class == RequestClass::Program && !is_auth_request();
     let sends_form = origin == Origin::Own && request_class::sends_form(parts, &fetch);
     let unmarked = without_mark(target).filter(|_| sends_form && site.signs_in);
     Ok(Arrival {
-        wants_html: is_page || request_class::prefers_html(headers),
         method,
         vhost,
         resends_form: unmarked.is_some(),

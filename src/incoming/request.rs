@@ -7,8 +7,14 @@ use http::{HeaderMap, HeaderValue, header};
 use super::{
     cookies::{self, Pair, Presented},
     malformed::Malformed,
+    request_class::prefers_html,
 };
-use crate::model::{arrival::Arrival, client::Client, header_values::single, site::Site};
+use crate::model::{
+    arrival::{Arrival, RequestClass},
+    client::Client,
+    header_values::single,
+    site::Site,
+};
 
 /// A request head that was parsed, and what its stages need beside it.
 pub struct IncomingRequest<'h> {
@@ -97,6 +103,14 @@ impl<'h> IncomingRequest<'h> {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
             && !self.headers.contains_key(header::CONTENT_ENCODING)
+    }
+
+    /// Whether errors are rendered as a page instead of problem+json.
+    pub fn wants_html(&self) -> bool {
+        match self.arrival.class {
+            RequestClass::Navigation | RequestClass::Frame => true,
+            RequestClass::WebSocket | RequestClass::Program => prefers_html(self.headers),
+        }
     }
 
     /// Whether a browser sent it, as its Sec-Fetch headers say.

@@ -40,7 +40,7 @@ impl<'r> Audience<'r> {
         let arrival = &request.arrival;
         Audience {
             site: request.site(),
-            wants_html: arrival.wants_html,
+            wants_html: request.wants_html(),
             grpc: arrival.grpc.is_some(),
             framed: arrival.class == RequestClass::Frame,
             vhost: Some(arrival.vhost),

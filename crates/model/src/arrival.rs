@@ -24,8 +24,6 @@ pub struct Arrival {
     pub origin: Origin,
     /// Framing of the body.
     pub framing: Framing,
-    /// Whether errors are rendered as a page instead of problem+json.
-    pub wants_html: bool,
     /// A form post from a page of the same origin, whose response will be the next page.
     pub sends_form: bool,
     /// The address was marked by our page that sends a saved form again; the mark is removed.
@@ -60,7 +58,6 @@ impl Arrival {
             provenance: Provenance::Own,
             origin: Origin::Absent,
             framing: Framing::None,
-            wants_html: true,
             sends_form: false,
             resends_form: false,
             is_preflight: false,
