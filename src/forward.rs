@@ -129,7 +129,7 @@ impl Forwarder {
         upstream_faults::record_response(app);
         let (status, headers) = forwarded.head_mut();
         if status.is_redirection() {
-            trailing_slash::learn(outgoing.permit, headers, &outgoing.origin());
+            trailing_slash::learn(outgoing, headers);
         }
         response_headers::rewrite(headers, app, site);
         if let (true, Forwarded::Answer(page)) = (outgoing.gets_notice(), &mut forwarded) {

@@ -12,9 +12,8 @@ use super::{
 };
 use crate::{
     model::{
-        app::{App, Protocol},
+        app::Protocol,
         arrival::{Arrival, Framing, RequestClass},
-        site::WebOrigin,
     },
     peer::X_FORWARDED_FOR,
 };
@@ -42,7 +41,6 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
     // field may replace them.
     let depends_on_target = outgoing.permit.depends_on_target();
     let gets_notice = outgoing.gets_notice();
-    let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match action(name.as_str()) {
             HeaderAction::Reserved | HeaderAction::HopByHop => {}
@@ -66,9 +64,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
             HeaderAction::Forward if gets_notice && *name == header::ACCEPT_ENCODING => {}
             HeaderAction::Forward => {
                 if !nominated.contains(name) {
-                    let rewritten = renamed
-                        .as_ref()
-                        .and_then(|origin| origin.rewrite(name, value));
+                    let rewritten = with_upstream_origin(name, value, outgoing);
                     out.append(name, rewritten.unwrap_or_else(|| value.clone()));
                 }
             }
@@ -92,44 +88,33 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
     out
 }
 
-/// The origin that the browser sees, to be told to an app under the name that the app knows itself
-/// by: with `rewrite_host` an app compares Origin and Referer with a Host that it was given by us.
-/// A foreign origin stays.
-struct OwnOrigin<'r> {
-    public: WebOrigin,
-    app: &'r App,
-}
-
-impl<'r> OwnOrigin<'r> {
-    fn new(outgoing: &Outgoing<'r, '_>) -> OwnOrigin<'r> {
-        let public = outgoing.origin();
-        OwnOrigin {
-            public,
-            app: outgoing.permit.app(),
-        }
+/// `Origin` or `Referer` with the origin that the app knows itself by in place of the one that the
+/// browser sees: with `rewrite_host` an app compares them with a Host that the gateway wrote.
+/// `None`: the field stays, as one with a foreign origin does.
+fn with_upstream_origin(
+    name: &HeaderName,
+    value: &HeaderValue,
+    outgoing: &Outgoing<'_, '_>,
+) -> Option<HeaderValue> {
+    let app = outgoing.permit.app();
+    if !app.spec.rewrite_host || (*name != header::ORIGIN && *name != header::REFERER) {
+        return None;
     }
-
-    fn rewrite(&self, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
-        if *name != header::ORIGIN && *name != header::REFERER {
-            return None;
-        }
-        let rest = value
-            .as_bytes()
-            .strip_prefix(self.public.to_string().as_bytes())?;
-        let (prefix, path) = match rest {
-            [] => ("", rest),
-            [b'/', ..] if *name == header::REFERER => {
-                let below = rest.strip_prefix(self.app.mount.as_bytes());
-                match (below, self.app.spec.path_rewrite.prefix()) {
-                    (Some(below @ ([] | [b'/', ..])), Some(prefix)) => (prefix, below),
-                    (Some(_) | None, _) => ("", rest),
-                }
+    let public = outgoing.origin();
+    let rest = value.as_bytes().strip_prefix(public.text.as_bytes())?;
+    let (prefix, path) = match rest {
+        [] => ("", rest),
+        [b'/', ..] if *name == header::REFERER => {
+            let below = rest.strip_prefix(app.mount.as_bytes());
+            match (below, app.spec.path_rewrite.prefix()) {
+                (Some(below @ ([] | [b'/', ..])), Some(prefix)) => (prefix, below),
+                (Some(_) | None, _) => ("", rest),
             }
-            _ => return None,
-        };
-        let origin = self.app.upstream_origin.as_bytes();
-        HeaderValue::from_bytes(&[origin, prefix.as_bytes(), path].concat()).ok()
-    }
+        }
+        _ => return None,
+    };
+    let origin = app.upstream_origin.as_bytes();
+    HeaderValue::from_bytes(&[origin, prefix.as_bytes(), path].concat()).ok()
 }
 
 /// Sets exactly one framing, independent of the client's. For every method: hyper would drop the
