@@ -44,7 +44,7 @@ pub mod websocket_frames;
 
 use std::{pin::pin, rc::Rc, time::Duration};
 
-use http::{HeaderMap, Response, StatusCode, Version, header, uri::PathAndQuery};
+use http::{HeaderMap, Response, StatusCode, Version, uri::PathAndQuery};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -67,11 +67,14 @@ pub use outgoing::Outgoing;
 use pool::Pool;
 use pooled::{PooledConnection, SendError};
 use request::assemble;
+use response_headers::BodyLength;
 pub use settings::ForwardSettings;
 pub use spare_headers::SpareHeaders;
 
 /// Longest deadline of a gRPC call, whatever its client says.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The media type of server-sent events.
+const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// What the app answered.
 pub enum Forwarded {
@@ -324,17 +327,16 @@ fn relay(
     deadline: Option<Instant>,
 ) -> Result<Forwarded, Fault> {
     let status = response.status();
-    let strange = status == StatusCode::SWITCHING_PROTOCOLS
-        || status.as_u16() >= 600
-        || !response_headers::normalize_framing(response.headers_mut());
-    if strange {
+    let is_final = status != StatusCode::SWITCHING_PROTOCOLS && status.as_u16() < 600;
+    let length = response_headers::normalize_framing(response.headers_mut());
+    let Some(length) = length.filter(|_| is_final) else {
         // The connection is not reused: dropping the pooled closes it.
         return Err(Fault::BadAnswer);
-    }
+    };
     // Always HTTP/1.1: an HTTP/1.0 response without a length ends when the connection is closed, so
     // the client could not detect a truncated body.
     *response.version_mut() = Version::HTTP_11;
-    let finite = response.headers().contains_key(header::CONTENT_LENGTH);
+    let finite = length == BodyLength::Known;
     let gap = if is_silent_by_nature(response.headers()) {
         settings.stream_idle
     } else {
@@ -354,10 +356,10 @@ fn relay(
 
 /// Whether an answer may say nothing for long without being stuck: events, and calls.
 fn is_silent_by_nature(headers: &HeaderMap) -> bool {
-    is_event_stream(headers) || has_media_type(headers, b"application/grpc")
+    has_media_type(headers, &[EVENT_STREAM, b"application/grpc"])
 }
 
 /// Whether an answer is server-sent events.
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
-    has_media_type(headers, b"text/event-stream")
+    has_media_type(headers, &[EVENT_STREAM])
 }

@@ -39,30 +39,40 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
 }
 
+/// Whether the head of an answer has the length of its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyLength {
+    /// Yes.
+    Known,
+    /// No: it ends with its last chunk, or with the connection.
+    Unknown,
+}
+
 /// Makes the framing of an answer unambiguous: `chunked` alone, or one length in canonical decimal,
-/// or none. Returns whether that was possible.
-pub fn normalize_framing(headers: &mut HeaderMap) -> bool {
+/// or none. `None`: that is not possible.
+pub(super) fn normalize_framing(headers: &mut HeaderMap) -> Option<BodyLength> {
     if single(headers, &header::CONTENT_LENGTH).is_some_and(is_canonical) {
-        return !headers.contains_key(header::TRANSFER_ENCODING);
+        let is_coded = headers.contains_key(header::TRANSFER_ENCODING);
+        return (!is_coded).then_some(BodyLength::Known);
     }
     let chunked = match occurrence(headers, &header::TRANSFER_ENCODING) {
         Occurrence::Absent => false,
         Occurrence::Once(coding) if coding.eq_ignore_ascii_case(b"chunked") => true,
-        Occurrence::Once(_) | Occurrence::Repeated => return false,
+        Occurrence::Once(_) | Occurrence::Repeated => return None,
     };
     let length = {
         let mut lengths = list(headers, &header::CONTENT_LENGTH)
             .map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
         let Some(first) = lengths.next() else {
-            return true;
+            return Some(BodyLength::Unknown);
         };
         first.filter(|_| lengths.all(|other| other == first))
     };
     let (Some(length), false) = (length, chunked) else {
-        return false;
+        return None;
     };
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-    true
+    Some(BodyLength::Known)
 }
 
 /// Whether it is canonical decimal, and short enough not to overflow.

@@ -39,7 +39,7 @@ pub(super) fn add(response: &mut Response<Download>) {
 }
 
 fn may_be_changed(headers: &HeaderMap) -> bool {
-    has_media_type(headers, b"text/html")
+    has_media_type(headers, &[b"text/html"])
         && is_ascii_compatible(headers)
         && is_uncompressed(headers)
         && !is_download(headers)

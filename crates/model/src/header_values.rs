@@ -54,13 +54,16 @@ pub fn bearer_token(authorization: &HeaderValue) -> Option<&str> {
     is_bearer.then(|| token.trim_matches(' '))
 }
 
-/// Whether the media type of a body begins with this name.
-pub fn has_media_type(headers: &HeaderMap, name: &[u8]) -> bool {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .map_or(&b""[..], |kind| kind.as_bytes());
-    kind.get(..name.len())
-        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+/// Whether the media type of a body begins with one of these names.
+pub fn has_media_type(headers: &HeaderMap, names: &[&[u8]]) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else {
+        return false;
+    };
+    let begins_with = |name: &[u8]| {
+        let begin = kind.as_bytes().get(..name.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+    };
+    names.iter().any(|name| begins_with(name))
 }
 
 #[cfg(test)]
