@@ -173,7 +173,8 @@ impl HttpExchange {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         let exchange = is_stream.then_some(self.exchange);
-        response.map(|body| body.on_connection(exchange, self.busy))
+        response.body_mut().set_connection(exchange, self.busy);
+        response
     }
 
     /// Keeps the connection from counting as idle.

@@ -18,7 +18,7 @@ use crate::{
         labels::{DecisionLabel, LogReason},
     },
     endpoints::app_session,
-    forward::{Forwarded, Outgoing, app_websocket::Switched, body::Source, fault::Fault},
+    forward::{Forwarded, Outgoing, app_websocket::Switched, fault::Fault},
     incoming::IncomingRequest,
     model::{arrival::Provenance, route_activity::RouteActivity},
     respond::body::{ReplyBody, Watch},
@@ -79,7 +79,9 @@ impl Handler {
             access_token,
             ..self.outgoing(&permit, request, caller, context, usage.clone(), started)
         };
-        let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
+        let sent = self.forwarder.send(&outgoing, body).await;
+        answer.entry.upstream = Some(started.elapsed());
+        let forwarded = sent.map_err(fault)?;
         if let Some(activity) = &app.route_activity
             && is_success(&forwarded)
         {
@@ -147,17 +149,6 @@ impl Handler {
         }
         let now = self.gateway.clock.wall_seconds();
         sign_in.tokens.usable_access_token(now)?.header_value()
-    }
-
-    async fn send(
-        &self,
-        outgoing: &Outgoing<'_, '_>,
-        body: Source,
-        answer: &mut AnswerFacts,
-    ) -> Result<Forwarded, Fault> {
-        let sent = self.forwarder.send(outgoing, body).await;
-        answer.entry.upstream = Some(outgoing.started.elapsed());
-        sent
     }
 
     fn tunnel(

@@ -95,21 +95,16 @@ impl ReplyBody {
         }
     }
 
-    /// Ties the body to its connection.
-    pub fn on_connection(
-        mut self,
-        exchange: Option<Rc<Exchange>>,
-        busy: ActiveRequest,
-    ) -> ReplyBody {
+    /// Ties the body to its connection. In place, because a body is large and every response has
+    /// one.
+    pub fn set_connection(&mut self, exchange: Option<Rc<Exchange>>, busy: ActiveRequest) {
         self.exchange = exchange;
         self.busy = Some(busy);
-        self
     }
 
     /// Ties the entry of the access log to the end of the body.
-    pub fn with_entry(mut self, entry: Box<Entry>) -> ReplyBody {
+    pub fn set_entry(&mut self, entry: Box<Entry>) {
         self.entry = Some(entry);
-        self
     }
 
     fn count(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
