@@ -25,34 +25,26 @@ pub(super) fn filter_cookies(
     let withheld =
         |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
     let bytes = line.as_bytes();
-    // Most requests hold ours alone, or none of ours.
-    let (mut ours, mut theirs) = (false, false);
+    let mut has_withheld = false;
+    let mut kept = Vec::new();
     for pair in cookies::pairs(bytes) {
         if withheld(&pair) {
-            ours = true
-        } else {
-            theirs = true
-        }
-    }
-    match (ours, theirs) {
-        (false, _) => return Some(line.clone()),
-        (true, false) => return None,
-        (true, true) => {}
-    }
-    let mut kept = Vec::with_capacity(bytes.len());
-    for pair in cookies::pairs(bytes).filter(|pair| !withheld(pair)) {
-        if kept.is_empty() {
+            has_withheld = true;
+        } else if kept.is_empty() {
+            kept.reserve(bytes.len());
             kept.extend_from_slice(cookies::strip_blanks(pair.raw));
         } else {
             kept.push(b';');
             kept.extend_from_slice(pair.raw);
         }
     }
-    if kept.is_empty() {
-        None
-    } else {
-        HeaderValue::from_bytes(&kept).ok()
+    if !has_withheld {
+        return Some(line.clone());
     }
+    if kept.is_empty() {
+        return None;
+    }
+    HeaderValue::try_from(kept).ok()
 }
 
 /// Whether a `Referer` has a token in its address, which the app must not see.
