@@ -240,6 +240,8 @@ impl Entry {
         self.class.map_or("malformed", RequestClass::as_str)
     }
 
+    // Not inlined into the end of each response, since many sites write no lines.
+    #[inline(never)]
     fn write(&self, head: &LoggedHead, line: &mut String) {
         let now = chrono::DateTime::from_timestamp_millis(system_wall_millis()).unwrap_or_default();
         let now = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);

@@ -21,6 +21,7 @@ use crate::{
 
 /// The decision for a request that leads to no app. Where nothing is at its address and a page of
 /// an app sent it, the refusal names that app.
+#[cold]
 pub(super) fn attribute(
     decision: Decision,
     request: &IncomingRequest<'_>,

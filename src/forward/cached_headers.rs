@@ -75,6 +75,8 @@ struct LastHeaders {
 }
 
 impl LastHeaders {
+    // Not inlined: most requests on a connection copy what an earlier one made.
+    #[inline(never)]
     fn new(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> LastHeaders {
         let origin = facts.site.origin_of(&facts.vhost);
         let mut headers = make(facts, host, &origin);

@@ -132,6 +132,7 @@ impl PooledConnection {
         }
     }
 
+    #[cold]
     fn send_error(
         &self,
         mut failed: TrySendError<Request<Upload>>,

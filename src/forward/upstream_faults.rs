@@ -24,6 +24,7 @@ pub(super) fn note_cause(app: &App, fault: Fault, error: &(dyn Error + 'static))
 }
 
 /// Records that a request got no response.
+#[cold]
 pub(super) fn record(app: &App, fault: Fault, metrics: &ForwardMetrics) {
     match fault.origin() {
         FaultOrigin::Client => {}
@@ -44,9 +45,13 @@ pub(super) fn record(app: &App, fault: Fault, metrics: &ForwardMetrics) {
 
 /// Records a response. Costs one relaxed load, unless the app failed before.
 pub(super) fn record_response(app: &App) {
-    if !app.upstream_health.is_failing() {
-        return;
+    if app.upstream_health.is_failing() {
+        record_recovery(app);
     }
+}
+
+#[cold]
+fn record_recovery(app: &App) {
     let Some(recovery) = app.upstream_health.recover(Instant::now()) else {
         return;
     };

@@ -52,6 +52,7 @@ impl RequestIds {
             .unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
 
+    #[cold]
     fn new_block(&self) -> Bytes {
         let first = self.count.get() + 1;
         self.count.set(first + BLOCK as u64 - 1);
