@@ -19,6 +19,9 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     if found.connection {
         strip_nominated(headers);
     }
+    if found.transfer_encoding {
+        headers.remove(header::TRANSFER_ENCODING);
+    }
     if found.hop_by_hop {
         strip_hop_by_hop(headers);
     }
@@ -91,6 +94,8 @@ fn is_canonical(length: &HeaderValue) -> bool {
 struct Found {
     /// `Connection`.
     connection: bool,
+    /// `Transfer-Encoding`, which most responses without a length have.
+    transfer_encoding: bool,
     /// Other fields of one connection only.
     hop_by_hop: bool,
     cookies: bool,
@@ -106,8 +111,8 @@ impl Found {
         for name in headers.keys() {
             match name.as_str() {
                 "connection" => found.connection = true,
-                "keep-alive" | "proxy-connection" | "proxy-authenticate" | "te"
-                | "transfer-encoding" | "upgrade" => {
+                "transfer-encoding" => found.transfer_encoding = true,
+                "keep-alive" | "proxy-connection" | "proxy-authenticate" | "te" | "upgrade" => {
                     found.hop_by_hop = true;
                 }
                 "set-cookie" => found.cookies = true,
@@ -142,15 +147,14 @@ fn strip_nominated(headers: &mut HeaderMap) {
     headers.remove(header::CONNECTION);
 }
 
-/// RFC 9110 section 7.6.1, except `Trailer`, without which hyper forwards no trailers. On a 101
-/// too: `Upgrade` is set again when the client's WebSocket is accepted.
+/// RFC 9110 section 7.6.1, except `Trailer`, without which hyper forwards no trailers, and what is
+/// removed apart. On a 101 too: `Upgrade` is set again when the client's WebSocket is accepted.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in [
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
         header::PROXY_AUTHENTICATE,
         header::TE,
-        header::TRANSFER_ENCODING,
         header::UPGRADE,
     ] {
         headers.remove(name);

@@ -17,9 +17,6 @@ const MAX_SET: usize = 64;
 /// Rewrites every `Set-Cookie` of a response. Values and all attributes but Path and Domain pass
 /// unchanged.
 pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
-    if !headers.contains_key(header::SET_COOKIE) {
-        return;
-    }
     let lines: Vec<HeaderValue> = headers
         .get_all(header::SET_COOKIE)
         .iter()
