@@ -86,7 +86,7 @@ impl Peer {
     /// The chain that a trusted peer sent, all lines in order, with the peer appended; `None` for
     /// any other peer.
     pub fn continued_chain(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        if !self.trusted || !headers.contains_key(X_FORWARDED_FOR) {
+        if !self.trusted {
             return None;
         }
         let mut lines: Vec<&[u8]> = headers
@@ -94,8 +94,11 @@ impl Peer {
             .iter()
             .map(HeaderValue::as_bytes)
             .collect();
+        if lines.is_empty() {
+            return None;
+        }
         lines.push(self.address_header.as_bytes());
-        HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
+        HeaderValue::try_from(lines.join(&b", "[..])).ok()
     }
 }
 
@@ -114,7 +117,7 @@ fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
 
 /// An address as a header value.
 pub fn address_value(address: IpAddr) -> HeaderValue {
-    HeaderValue::from_str(&address.to_string())
+    HeaderValue::try_from(address.to_string())
         .unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 

@@ -36,8 +36,7 @@ pub(super) fn restore_mount(headers: &mut HeaderMap, app: &App, site: &Site) {
         } else {
             mount.before(written)
         };
-        let value = restored.map(|restored| HeaderValue::from_bytes(restored.as_bytes()));
-        if let Some(Ok(value)) = value {
+        if let Some(Ok(value)) = restored.map(HeaderValue::try_from) {
             headers.insert(name, value);
         }
     }

@@ -114,7 +114,7 @@ fn with_upstream_origin(
         _ => return None,
     };
     let origin = app.upstream_origin.as_bytes();
-    HeaderValue::from_bytes(&[origin, prefix.as_bytes(), path].concat()).ok()
+    HeaderValue::try_from([origin, prefix.as_bytes(), path].concat()).ok()
 }
 
 /// Sets exactly one framing, independent of the client's. For every method: hyper would drop the

@@ -89,7 +89,7 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
         out.extend_from_slice(b"; Path=");
         out.extend_from_slice(&path_below(path, app));
     }
-    HeaderValue::from_bytes(&out).ok()
+    HeaderValue::try_from(out).ok()
 }
 
 /// The path of an app's cookie, confined to its mount.

@@ -72,7 +72,7 @@ fn join_cookies(parts: &mut Parts) {
         .map(HeaderValue::as_bytes)
         .collect();
     // Made of values, so a value.
-    if let Ok(line) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+    if let Ok(line) = HeaderValue::try_from(crumbs.join(&b"; "[..])) {
         parts.headers.insert(header::COOKIE, line);
     }
 }
