@@ -175,29 +175,24 @@ impl Forwarder {
             (Upload::empty(), UploadState::none())
         };
         let request = assemble(outgoing, target, upload, &self.spare)?;
-        let response = pin!(pooled.send(request));
-        let mut sent = match pooled.response(response, &state, deadlines.head).await {
-            Ok(sent) => sent,
+        let sending = pin!(pooled.send(request));
+        let (response, mut pooled) = match pooled.response(sending, &state, deadlines.head).await {
+            Ok(answered) => answered,
             Err(failed) => {
                 let again = self.send_again(outgoing, &mut chosen, failed, &state, deadlines.head);
                 Box::pin(again).await?
             }
         };
         drop(waiting);
-        sent.1.in_progress = chosen.into_in_progress();
+        pooled.in_progress = chosen.into_in_progress();
         state.answered();
         if state.progress() == UploadProgress::Running {
             // The app may go on reading, whether or not its answer is read.
-            sent.1.connection.sender.spawn();
+            pooled.connection.sender.spawn();
         }
+        let usage = outgoing.usage.clone();
         let settings = &self.pool.settings;
-        relay(
-            sent,
-            outgoing.usage.clone(),
-            state,
-            settings,
-            deadlines.call,
-        )
+        relay(response, pooled, usage, state, settings, deadlines.call)
     }
 
     async fn handshake(
@@ -212,8 +207,8 @@ impl Forwarder {
             Handshake::Switched(switched) => Ok(Forwarded::Switched(switched)),
             Handshake::Declined(response, pooled) => {
                 let usage = outgoing.usage.clone();
-                let sent = (response, pooled);
-                relay(sent, usage, UploadState::none(), &self.pool.settings, None)
+                let settings = &self.pool.settings;
+                relay(response, pooled, usage, UploadState::none(), settings, None)
             }
         }
     }
@@ -259,7 +254,7 @@ impl Forwarder {
         chosen: &mut ChosenUpstream,
         failed: SendError,
         state: &UploadState,
-        patience: Duration,
+        deadline: Duration,
     ) -> Result<(Response<Incoming>, PooledConnection), Fault> {
         let request = match failed {
             // Not a byte of it was written.
@@ -281,9 +276,9 @@ impl Forwarder {
         };
         let app = outgoing.permit.app();
         let mut pooled = self.pool.acquire(app, chosen, outgoing.holder()).await?;
-        let response = pin!(pooled.send(request));
-        let sent = pooled.response(response, state, patience).await;
-        sent.map_err(|failed| failed.fault)
+        let sending = pin!(pooled.send(request));
+        let answered = pooled.response(sending, state, deadline).await;
+        answered.map_err(|failed| failed.fault)
     }
 }
 
@@ -320,7 +315,8 @@ impl Deadlines {
 
 /// Checks that the answer is one that may be relayed.
 fn relay(
-    (mut response, pooled): (Response<Incoming>, PooledConnection),
+    mut response: Response<Incoming>,
+    pooled: PooledConnection,
     usage: Option<Usage>,
     upload: UploadState,
     settings: &ForwardSettings,
@@ -336,7 +332,7 @@ fn relay(
     // Always HTTP/1.1: an HTTP/1.0 response without a length ends when the connection is closed, so
     // the client could not detect a truncated body.
     *response.version_mut() = Version::HTTP_11;
-    let finite = length == BodyLength::Known;
+    let is_finite = length == BodyLength::Known;
     let gap = if is_silent_by_nature(response.headers()) {
         settings.stream_idle
     } else {
@@ -346,7 +342,7 @@ fn relay(
         Download::new(
             body,
             pooled,
-            usage.filter(|_| finite),
+            usage.filter(|_| is_finite),
             upload,
             gap,
             deadline,
