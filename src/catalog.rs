@@ -87,9 +87,9 @@ impl Catalog {
     /// Looks up a virtual host.
     pub async fn find(&self, vhost: &VirtualHost, snapshot: &Snapshot, client: IpAddr) -> Lookup {
         let listed = snapshot.at(vhost);
-        let is_open_question = matches!(listed, Lookup::Unknown | Lookup::Unassigned);
+        let is_unlisted = matches!(listed, Lookup::Unknown | Lookup::Unassigned);
         match &self.resolver {
-            Some(resolver) if is_open_question => resolver.resolve(vhost, listed, client).await,
+            Some(resolver) if is_unlisted => resolver.resolve(vhost, listed, client).await,
             Some(_) | None => listed,
         }
     }

@@ -124,7 +124,7 @@ impl Handler {
         Ok(caller.insert(identified))
     }
 
-    /// Answers a request: handles it, renders what came of it, and logs it.
+    /// Answers a request: handles it, or renders the decision that ended it, and logs it.
     pub async fn serve(
         self: Rc<Self>,
         request: Request<Incoming>,

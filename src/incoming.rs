@@ -31,7 +31,7 @@ use header_presence::HeaderPresence;
 pub use malformed::Malformed;
 pub use request::IncomingRequest;
 
-/// Longest method we pass on; the grammar has no limit, apps need none longer.
+/// Longest method, in bytes. The grammar has no limit, but apps need no longer ones.
 const MAX_METHOD: usize = 32;
 /// Longest request target, in bytes.
 const MAX_TARGET: usize = 8 * 1024;

@@ -29,14 +29,14 @@ use crate::{
     net::{read_filter::FilteredStream, timer::ReusableTimer},
 };
 
-/// An app of HTTP/2 is pinged this often while requests are active,
+/// An app of HTTP/2 is pinged this often while requests are active.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// and is disconnected when it does not answer for this long.
+/// An app of HTTP/2 that does not answer a ping for this long is disconnected.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Flow control: bytes that an app may send on one stream before its client reads any.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// And on all streams together: enough that clients which read nothing do not block others. h2
-/// derives from it how many tiny frames it buffers.
+/// The same on all streams of a connection together: enough that clients which read nothing do not
+/// block others. h2 derives from it how many tiny frames it buffers.
 const CONNECTION_WINDOW: u32 = 4 * MAX_STREAMS * STREAM_WINDOW;
 /// Most bytes of one upload that are buffered while the app does not read.
 const SEND_BUFFER: usize = 64 * 1024;

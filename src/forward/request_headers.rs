@@ -54,8 +54,8 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
-            // A page that was opened with a token in its address tells it here, with everything it
-            // loads.
+            // A page that was opened with a token in its address sends that address with
+            // everything it loads.
             HeaderAction::Forward
                 if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
             }
@@ -76,7 +76,8 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMa
         out.insert(header::ACCEPT_ENCODING, identity);
     }
     if outgoing.request.arrival.grpc.is_some() && app.spec.protocol == Protocol::Http2 {
-        // The one word about transfer codings that a call needs, and the one that HTTP/2 knows.
+        // gRPC servers require it, and it is the only value that HTTP/2 allows (RFC 9113 section
+        // 8.2.2).
         out.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     out.append(header::VIA, outgoing.site.via.clone());

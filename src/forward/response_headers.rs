@@ -161,8 +161,8 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// An app on its own host owns its origin, and nothing beyond it: no word for hosts below or beside
-/// its own, and none about how the gateway is reached.
+/// Removes policies beyond the origin: an app on its own host sets none for hosts below or beside
+/// its own, and none for connections to the gateway.
 fn keep_to_the_host(headers: &mut HeaderMap) {
     for name in [
         header::ALT_SVC,
@@ -182,7 +182,7 @@ fn keep_to_the_host(headers: &mut HeaderMap) {
     retain_values(headers, &header::STRICT_TRANSPORT_SECURITY, |value| {
         !mentions(value, b"includesubdomains")
     });
-    // JSON, in which a letter may be written as an escape: what holds one is not passed on either.
+    // The value is JSON, which can write a letter as an escape, so none with a backslash stays.
     let nel = HeaderName::from_static("nel");
     retain_values(headers, &nel, |value| {
         !mentions(value, b"include_subdomains") && !mentions(value, b"\\")
@@ -253,12 +253,12 @@ fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
                 && !rest.windows(2).any(|two| two == b"..")
         })
     };
-    let fine = match occurrence(headers, &SERVICE_WORKER_ALLOWED) {
+    let may_stay = match occurrence(headers, &SERVICE_WORKER_ALLOWED) {
         Occurrence::Absent => true,
         Occurrence::Once(scope) => stays(scope),
         Occurrence::Repeated => false,
     };
-    if !fine {
+    if !may_stay {
         headers.remove(SERVICE_WORKER_ALLOWED);
     }
 }

@@ -1,8 +1,8 @@
 //! The Cookie header, as bytes: split on `;`, strip space and tab, compare names exactly, decode
 //! nothing.
 //!
-//! A cookie library would trim Unicode space or percent-decode and so turn a stranger's cookie into
-//! ours.
+//! A cookie library would trim Unicode space or percent-decode, and could so read a cookie of
+//! another name as ours.
 
 use http::{HeaderMap, header};
 
@@ -97,14 +97,13 @@ pub fn scan<'h>(
                     limit = MAX_APP_CANDIDATES;
                     &mut found.app
                 }
-                // A sign-in lives on the site alone; under its name on another host stands a
-                // stranger's cookie.
+                // Only the site sets the sign-in's cookie. On another host, one of its name was set
+                // by another program.
                 name if is_site && name == names.sign_in.as_bytes() => &mut found.sign_in,
                 name if name == names.bind.as_bytes() => &mut found.bind,
                 name if !is_site && name == tenant.as_bytes() => &mut found.tenant,
                 name if !is_site && names.is_credential(name) => &mut found.credential,
-                // The console lives on the site; on another host it is whatever a neighbour put
-                // there.
+                // The same for the console, which is on the site.
                 name if is_site && names.is_access_token(name) => {
                     // The console's own: however long it is, it is no reason to refuse.
                     found.access_token.add(pair.value, limit);

@@ -1,6 +1,6 @@
 //! Values of queries and of url-encoded forms.
 
-/// A parameter was given twice, which no honest client does.
+/// A parameter was given twice: two readers may take different values of it.
 #[derive(Clone, Copy, Debug)]
 pub struct GivenTwice;
 

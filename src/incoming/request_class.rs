@@ -98,12 +98,12 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
 fn handshake(parts: &Parts, framing: Framing) -> Result<(), Malformed> {
     let one = |name: &HeaderName| single(&parts.headers, name).map(HeaderValue::as_bytes);
     let key = one(&header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
-    let fine = parts.method == Method::GET
+    let is_valid = parts.method == Method::GET
         && matches!(framing, Framing::None | Framing::Length(0))
         && one(&header::SEC_WEBSOCKET_VERSION) == Some(b"13")
         && key.is_some_and(|key| key.len() == 16)
         && one(&header::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
-    if fine {
+    if is_valid {
         Ok(())
     } else {
         Err(Malformed::Handshake)

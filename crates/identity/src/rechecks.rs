@@ -35,9 +35,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const STOP_DEADLINE: Duration = Duration::from_secs(12);
 /// Pause before a check that another replica is running is looked at again.
 const ELSEWHERE_PAUSE: Duration = Duration::from_secs(5);
-/// After so many failures in a row, no check is started
+/// After so many failures in a row, no check is started for [`OUTAGE_PAUSE`].
 const MAX_FAILURES: u32 = 8;
-/// for this long.
+/// The pause after [`MAX_FAILURES`].
 const OUTAGE_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a request waits for the required check of a session, and how often it looks whether
