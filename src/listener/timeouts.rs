@@ -94,7 +94,9 @@ impl ConnectionActivity {
 
     /// Counts a request as active until the guard is dropped.
     pub fn request(self: &Arc<Self>) -> ActiveRequest {
-        self.active_requests.fetch_add(1, Relaxed);
+        // Neither here nor at the end an atomic addition, which would lock the bus.
+        let active = self.active_requests.load(Relaxed);
+        self.active_requests.store(active + 1, Relaxed);
         ActiveRequest(self.clone())
     }
 
@@ -194,7 +196,9 @@ pub struct ActiveRequest(Arc<ConnectionActivity>);
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let activity = &self.0;
-        if activity.active_requests.fetch_sub(1, Relaxed) == 1 {
+        let active = activity.active_requests.load(Relaxed).saturating_sub(1);
+        activity.active_requests.store(active, Relaxed);
+        if active == 0 {
             activity.last_response.store(activity.now(), Relaxed);
             activity.first_byte.store(0, Relaxed);
             activity.served.store(true, Relaxed);
