@@ -23,9 +23,9 @@ use super::{
     timeouts::{ConnectionActivity, Timeout},
 };
 
-/// A client is pinged when nothing came for this long,
+/// A client is pinged when nothing came for this long.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// and is disconnected when it does not answer for this long.
+/// A client that does not answer a ping for this long is disconnected.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Flow control: bytes that a client may send before we read any, on one stream and on all streams
 /// of a connection together.

@@ -18,10 +18,10 @@ impl ActivatedSockets {
     /// # Errors
     /// When one of them is not a listening TCP socket.
     pub fn from_environment() -> io::Result<ActivatedSockets> {
-        let mut handed_over = ListenFd::from_env();
+        let mut passed = ListenFd::from_env();
         let mut sockets = Vec::new();
-        for index in 0..handed_over.len() {
-            if let Some(socket) = handed_over.take_tcp_listener(index)? {
+        for index in 0..passed.len() {
+            if let Some(socket) = passed.take_tcp_listener(index)? {
                 socket.set_nonblocking(true)?;
                 sockets.push((socket.local_addr()?, socket));
             }
