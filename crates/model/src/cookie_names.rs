@@ -142,12 +142,12 @@ impl CookieNames {
 
 /// The name without the suffix `-<port>`.
 fn without_port(name: &[u8]) -> &[u8] {
+    // Each cookie of each request is compared, and most names have no port to search for.
+    if !name.last().is_some_and(u8::is_ascii_digit) {
+        return name;
+    }
     match name.iter().rposition(|byte| *byte == b'-') {
-        Some(dash)
-            if !name[dash + 1..].is_empty() && name[dash + 1..].iter().all(u8::is_ascii_digit) =>
-        {
-            &name[..dash]
-        }
+        Some(dash) if name[dash + 1..].iter().all(u8::is_ascii_digit) => &name[..dash],
         Some(_) | None => name,
     }
 }
