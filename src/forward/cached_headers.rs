@@ -56,8 +56,8 @@ pub(super) struct HeaderFacts<'r> {
 #[derive(Default)]
 pub struct CachedHeaders(RefCell<Option<LastHeaders>>);
 
-/// The headers, and everything that they were made of. The client behind a proxy changes with every
-/// request, and is not part of them.
+/// The headers, and everything that they were made of. They name the peer; the client behind a
+/// proxy may be another one for each request.
 struct LastHeaders {
     headers: Vec<(HeaderName, HeaderValue)>,
     origin: WebOrigin,
@@ -72,6 +72,25 @@ struct LastHeaders {
     /// When the assertion among the headers may be sent, in seconds since 1970; empty: it could not
     /// be signed. `None`: the app gets none.
     assertion_sent: Option<Range<i64>>,
+    /// The last client behind a proxy.
+    client: Option<ProxiedClient>,
+}
+
+/// The fields that name the client behind a proxy.
+struct ProxiedClient {
+    address: IpAddr,
+    real_ip: HeaderValue,
+    forwarded: Option<HeaderValue>,
+}
+
+impl ProxiedClient {
+    fn new(address: IpAddr, origin: &WebOrigin) -> ProxiedClient {
+        ProxiedClient {
+            address,
+            real_ip: address_value(address),
+            forwarded: forwarded_value(address, origin),
+        }
+    }
 }
 
 impl LastHeaders {
@@ -94,7 +113,16 @@ impl LastHeaders {
             admission: facts.permit.admission(),
             host: host.cloned(),
             assertion_sent,
+            client: None,
         }
+    }
+
+    /// The fields of this client. The next request of the same person is mostly of the same client.
+    fn client(&mut self, address: IpAddr) -> &ProxiedClient {
+        let known = self.client.take();
+        let known = known.filter(|known| known.address == address);
+        let client = known.unwrap_or_else(|| ProxiedClient::new(address, &self.origin));
+        self.client.insert(client)
     }
 
     fn fits(&self, facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> bool {
@@ -129,9 +157,10 @@ impl CachedHeaders {
             headers.append(name.clone(), value.clone());
         }
         if facts.client != facts.peer.address {
-            headers.insert(X_REAL_IP, address_value(facts.client));
-            if let Some(forwarded) = forwarded_value(facts.client, &last.origin) {
-                headers.insert(header::FORWARDED, forwarded);
+            let client = last.client(facts.client);
+            headers.insert(X_REAL_IP, client.real_ip.clone());
+            if let Some(forwarded) = &client.forwarded {
+                headers.insert(header::FORWARDED, forwarded.clone());
             }
         }
     }

@@ -91,6 +91,31 @@ async fn the_client_is_named_in_the_log_and_to_apps_whatever_it_wrote_itself() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn each_request_on_one_connection_of_a_proxy_names_its_own_client() {
+    let world = world().await;
+    let mut proxy = Raw::connect(world.running.address).await;
+    for (chain, client) in [
+        ("203.0.113.7", "203.0.113.7"),
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("unknown", "127.0.0.1"),
+        ("203.0.113.7", "203.0.113.7"),
+    ] {
+        let host = &world.host;
+        let head =
+            format!("GET /apps/pub/x HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-For: {chain}\r\n\r\n");
+        proxy.send(head).await;
+        let answer = proxy.answer().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        let seen = world.backend("pub").last();
+        assert_eq!(seen.all("x-real-ip"), [client]);
+        let forwarded = seen.all("forwarded");
+        assert_eq!(forwarded.len(), 1);
+        assert!(forwarded[0].contains(client), "{forwarded:?}");
+    }
+}
+
 struct Nginx {
     child: Child,
     port: u16,
