@@ -10,7 +10,7 @@ use super::{
     values::{ca_file, confidential_url, issuer, secret_file},
 };
 use crate::{
-    identity::oidc::{OidcSettings, settings::GroupDirectory},
+    identity::oidc::{OidcSettings, account_mapping::AccountMapping, settings::GroupDirectory},
     model::{access::GroupName, secret::Secret},
 };
 
@@ -55,6 +55,7 @@ pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Opti
     let client_id = client_id?;
     Some(OidcSettings {
         issuer: issuer?,
+        accounts: AccountMapping::default(),
         audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
         client_id,
         client_secret: None,

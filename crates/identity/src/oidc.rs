@@ -4,12 +4,13 @@
 //! `provider` discovers the provider and its keys, and `provider_health` says whether calls to it
 //! succeed; `pending` is the state that the browser carries; `sign_in` exchanges the code;
 //! `userinfo` and `overage` add claims that the ID token lacks; `refresh` checks a person again;
-//! `claims` turns tokens into a person, with the claims that rules name (`kept_claims`); `bearer`
-//! verifies access tokens, also those of trusted issuers (`foreign_accounts`), `introspection`
-//! opaque ones, and `api_tokens` exchanges refresh tokens that programs send as such, which
-//! `token_grant` and, by device codes, `device_grant` give to people; `logout` signs people out.
-//! They share `context`.
+//! `claims` turns tokens into a person, with the claims that rules name (`kept_claims`), and
+//! `account_mapping` names the person here; `bearer` verifies access tokens, also those of trusted
+//! issuers (`foreign_accounts`), `introspection` opaque ones, and `api_tokens` exchanges refresh
+//! tokens that programs send as such, which `token_grant` and, by device codes, `device_grant` give
+//! to people; `logout` signs people out. They share `context`.
 
+pub mod account_mapping;
 pub mod api_tokens;
 pub mod bearer;
 pub mod claims;
@@ -102,7 +103,7 @@ impl Oidc {
         clock: Clock,
         calls: CallCounter,
     ) -> Result<Oidc, NoCertificate> {
-        let trusted = trusted(&settings.trusted_issuers, &clock, &calls)?;
+        let trusted = trusted(&settings, &clock, &calls)?;
         let http = Arc::new(HttpClient::new(settings.ca.as_deref(), calls)?);
         let context = Arc::new(ProviderContext {
             redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
@@ -188,13 +189,13 @@ impl Oidc {
 
 /// Verifiers of tokens of other issuers. Nothing is fetched from any other address.
 fn trusted(
-    issuers: &[TrustedIssuer],
+    people: &OidcSettings,
     clock: &Clock,
     calls: &CallCounter,
 ) -> Result<Vec<Arc<BearerVerifier>>, NoCertificate> {
     let verifier = |issuer: &TrustedIssuer| -> Result<_, NoCertificate> {
         let http = Arc::new(HttpClient::new(issuer.ca.as_deref(), calls.clone())?);
-        let settings = issuer.verification();
+        let settings = issuer.verification(&people.accounts);
         let context = Arc::new(ProviderContext {
             // No person is ever sent to another issuer.
             redirect_uri: String::new(),
@@ -211,5 +212,5 @@ fn trusted(
         let accounts = Some(issuer.accounts.clone());
         Ok(Arc::new(BearerVerifier::new(context, accounts)))
     };
-    issuers.iter().map(verifier).collect()
+    people.trusted_issuers.iter().map(verifier).collect()
 }

@@ -31,6 +31,7 @@ pub mod path_prefix;
 pub mod path_rule;
 pub mod policy_changes;
 pub mod principal;
+pub mod provider_id;
 pub mod report_limit;
 pub mod route_activity;
 pub mod secret;

@@ -10,7 +10,7 @@ use moka::{future::Cache, policy::EvictionPolicy};
 use openidconnect::{RefreshToken, RequestTokenError, core::CoreErrorResponseType};
 
 use super::{
-    claims::{self, TokenKind},
+    claims::{self, TokenError, TokenKind},
     context::ProviderContext,
     token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
     userinfo::PersonCompletion,
@@ -154,6 +154,9 @@ impl Exchanger {
         self.completion
             .complete(&mut person, missing, Some(others), &response, &metadata)
             .await?;
-        Ok(Principal::new(person, &self.context.settings.admin_groups))
+        let settings = &self.context.settings;
+        let person = settings.accounts.account(person);
+        let person = person.map_err(TokenError::from)?;
+        Ok(Principal::new(person, &settings.admin_groups))
     }
 }

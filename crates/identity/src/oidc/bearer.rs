@@ -267,6 +267,8 @@ impl BearerVerifier {
             Some(accounts) => accounts.account(claims, person)?,
             None => person,
         };
+        // A trusted issuer may have groups of the default provider.
+        let person = self.context.settings.accounts.account(person)?;
         Ok((person, claims.expiration().timestamp()))
     }
 }

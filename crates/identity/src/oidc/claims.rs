@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use super::kept_claims::TokenKind;
-use super::{kept_claims::kept_claims, settings::OidcSettings};
+use super::{account_mapping::ReservedName, kept_claims::kept_claims, settings::OidcSettings};
 use crate::model::{
     access::GroupName, authentication::AuthenticationEvent, known_claims::KnownClaims,
     principal::PersonClaims,
@@ -93,6 +93,9 @@ pub enum TokenError {
     /// `sub` is empty or too long.
     #[error("the subject is empty or longer than 255 bytes")]
     Subject,
+    /// The names are those of another provider.
+    #[error(transparent)]
+    ReservedName(#[from] ReservedName),
     /// Another kind of token than expected, such as an ID token in place of an access token.
     #[error("this kind of token is not accepted here ({0})")]
     Kind(&'static str),
@@ -188,7 +191,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::try_seconds(seconds).unwrap_or_default()
 }
 
-/// The person that the claims describe.
+/// The person that the claims describe, with the names that the provider gives.
 pub fn person(claims: &Claims, settings: &OidcSettings, kind: TokenKind) -> PersonClaims {
     let name = claims
         .name()

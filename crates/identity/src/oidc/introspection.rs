@@ -187,8 +187,8 @@ fn active_token(
         return None;
     }
     let subject = text("sub").filter(|subject| (1..=MAX_SUBJECT).contains(&subject.len()))?;
-    let person = person(answer, subject, settings);
-    let principal = Arc::new(Principal::new(person, &settings.admin_groups));
+    let person = settings.accounts.account(person(answer, subject, settings));
+    let principal = Arc::new(Principal::new(person.ok()?, &settings.admin_groups));
     Some(ActiveToken { principal, expires })
 }
 

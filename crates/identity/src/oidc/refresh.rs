@@ -106,28 +106,17 @@ impl TokenRefresh {
         let before = sign_in.principal().clone();
         let claims = self.context.id_token_claims(&response).await?;
         let others = claims.as_ref().map(|claims| &claims.additional_claims().0);
+        let accounts = &self.context.settings.accounts;
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
-            Some(claims) if claims.subject().as_str() != &*before.subject => {
+            Some(claims) if accounts.subject(claims.subject().as_str()) != *before.subject => {
                 return Ok(RefreshOutcome::Revoked);
             }
             Some(claims) => self.read_id_token(claims, &before),
-            None => {
-                let person = PersonClaims {
-                    subject: before.subject.to_string(),
-                    // Only an ID token can renew them.
-                    claims: before.claims.clone(),
-                    ..PersonClaims::default()
-                };
-                (
-                    person,
-                    MissingClaims {
-                        groups: true,
-                        profile: true,
-                        email_unverified: false,
-                    },
-                )
-            }
+            None => match accounts.subject_at_provider(&before.subject) {
+                Some(subject) => nothing_new(subject, &before),
+                None => return Ok(RefreshOutcome::Revoked),
+            },
         };
         // Not before it is known to be of the same person.
         if sign_in.replace_access_token(self.context.kept_access_token(&response)) {
@@ -148,9 +137,14 @@ impl TokenRefresh {
                 "the answer says nothing of groups".into(),
             ));
         }
+        // A provider of that name may be new, so the session cannot go on.
+        let Ok(mut person) = accounts.account(person) else {
+            return Ok(RefreshOutcome::Revoked);
+        };
         if missing.profile || claims.is_none() {
             keep_known_profile(&mut person, &before);
             person.is_email_verified &= !missing.email_unverified;
+            accounts.remove_untrusted_email(&mut person);
         }
         Ok(RefreshOutcome::from_claims(&self.context, person, &before))
     }
@@ -185,6 +179,23 @@ impl RefreshOutcome {
         principal.authentication.clone_from(&before.authentication);
         RefreshOutcome::Person(Box::new(principal))
     }
+}
+
+/// A person of whom the response says nothing, and the claims that must be fetched elsewhere.
+/// `subject` is the name of the account at the provider.
+fn nothing_new(subject: &str, before: &Principal) -> (PersonClaims, MissingClaims) {
+    let person = PersonClaims {
+        subject: subject.to_owned(),
+        // Only an ID token can renew them.
+        claims: before.claims.clone(),
+        ..PersonClaims::default()
+    };
+    let missing = MissingClaims {
+        groups: true,
+        profile: true,
+        email_unverified: false,
+    };
+    (person, missing)
 }
 
 /// Fills gaps of the profile from the last description.

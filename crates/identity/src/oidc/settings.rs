@@ -5,6 +5,7 @@ use std::sync::Arc;
 use openidconnect::IssuerUrl;
 use url::Url;
 
+use super::account_mapping::AccountMapping;
 use crate::model::{
     access::{GroupName, clause::ClaimPointer},
     secret::Secret,
@@ -15,6 +16,8 @@ use crate::model::{
 pub struct OidcSettings {
     /// The issuer, byte for byte as the provider spells it.
     pub issuer: IssuerUrl,
+    /// The names of its accounts here.
+    pub accounts: AccountMapping,
     /// The client id.
     pub client_id: String,
     /// Absent for a public client; PKCE is used either way.
@@ -81,10 +84,12 @@ pub struct ForeignAccounts {
 }
 
 impl TrustedIssuer {
-    /// The settings of a client that only verifies tokens of this issuer.
-    pub(super) fn verification(&self) -> OidcSettings {
+    /// The settings of a client that only verifies tokens of this issuer. `people` are the names of
+    /// the accounts of the default provider, among which those of this issuer are.
+    pub(super) fn verification(&self, people: &AccountMapping) -> OidcSettings {
         OidcSettings {
             issuer: self.issuer.clone(),
+            accounts: people.clone(),
             client_id: String::new(),
             client_secret: None,
             scopes: Vec::new(),

@@ -213,6 +213,9 @@ impl SignInFlow {
         self.completion
             .complete(&mut person, missing, Some(others), &response, &metadata)
             .await?;
+        // Not before: userinfo must be about the subject that the provider names.
+        let person = self.context.settings.accounts.account(person);
+        let person = person.map_err(TokenError::from)?;
         let session_id = claims
             .additional_claims()
             .0

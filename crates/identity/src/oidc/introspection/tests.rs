@@ -17,6 +17,7 @@ use crate::{
         clock::Clock,
     },
     oidc::{
+        account_mapping::AccountMapping,
         provider::{DiscoveryScope, Provider},
         settings::IntrospectionSettings,
     },
@@ -28,6 +29,7 @@ const NOW: i64 = 1_000_000;
 fn settings() -> OidcSettings {
     OidcSettings {
         issuer: IssuerUrl::new("https://id.test".to_owned()).expect("a URL"),
+        accounts: AccountMapping::default(),
         client_id: "ludgate".to_owned(),
         client_secret: None,
         scopes: Vec::new(),
