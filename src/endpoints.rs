@@ -9,6 +9,7 @@ mod hide_existence;
 pub mod logout;
 pub mod logs;
 mod page_session;
+mod provider_choice;
 pub mod renew;
 pub mod sign_in;
 pub mod sign_out;

@@ -13,13 +13,17 @@ use crate::{
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
     forward::{ForwardSettings, metrics::ForwardMetrics},
-    identity::{assertion::AssertionSigner, oidc::Oidc, rechecks::Rechecks},
+    identity::{
+        assertion::AssertionSigner,
+        oidc::{Oidc, providers::SignInProvider},
+        rechecks::Rechecks,
+    },
     model::{
         clock::{Clock, Moment},
         policy_changes::PolicyChanges,
     },
     ops::line_sink::LineSink,
-    session::Sessions,
+    session::{Sessions, record::SignIn},
 };
 use metrics::GatewayMetrics;
 use sign_in_rate::SignInRate;
@@ -33,7 +37,7 @@ pub struct Gateway {
     pub callers: Callers,
     /// The sessions of signed-in people.
     pub sessions: Arc<Sessions>,
-    /// The client of the identity provider; `None`: public apps only.
+    /// The client of the identity providers; `None`: public apps only.
     pub oidc: Option<Arc<Oidc>>,
     /// Rechecks group membership in the background; `None`: there is no identity provider.
     pub rechecks: Option<Arc<Rechecks>>,
@@ -66,12 +70,18 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// The provider of a sign-in; `None`: it is not configured any more.
+    pub fn provider(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
+        let providers = &self.oidc.as_ref()?.providers;
+        providers.get(sign_in.tokens.provider.as_ref())
+    }
+
     /// Revokes the refresh token of an ended sign-in at the provider, in the background.
-    pub fn revoke_at_provider(&self, sign_in: &Arc<crate::session::record::SignIn>) {
-        if let Some(oidc) = &self.oidc {
-            let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
+    pub fn revoke_at_provider(&self, sign_in: &Arc<SignIn>) {
+        if let Some(provider) = self.provider(sign_in) {
+            let (provider, sign_in) = (provider.clone(), sign_in.clone());
             self.control
-                .spawn(async move { oidc.logout.revoke_refresh_token(&sign_in).await });
+                .spawn(async move { provider.logout.revoke_refresh_token(&sign_in).await });
         }
     }
 }

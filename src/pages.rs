@@ -121,10 +121,28 @@ pub struct SignInPage<'p> {
     pub person: Option<&'p str>,
     /// Where the button leads.
     pub start: String,
-    /// The provider's host.
+    /// The provider, or several in words.
     pub provider: &'p str,
     /// The launcher.
     pub home: String,
+}
+
+/// Lets a person choose where to sign in.
+#[derive(Template)]
+#[template(path = "providers.html")]
+pub struct ProvidersPage<'p> {
+    /// The providers, the default one first.
+    pub providers: Vec<ProviderLink<'p>>,
+    /// The launcher.
+    pub home: String,
+}
+
+/// A link to one provider.
+pub struct ProviderLink<'p> {
+    /// Its name for people.
+    pub name: &'p str,
+    /// Begins the sign-in there.
+    pub href: String,
 }
 
 /// Asks before signing out.

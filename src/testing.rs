@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::{
     catalog::snapshot::Snapshot,
     gateway::Gateway,
+    identity::oidc::Oidc,
     model::{clock::Moment, principal::Principal},
     run::Running,
     session::record::SignIn,
@@ -64,10 +65,11 @@ impl Internals {
         self.0.clock.wall_seconds()
     }
 
-    /// Whether the provider's metadata is known, so that people can sign in. False without an
-    /// `[identity]` section.
+    /// Whether the metadata of all providers is known, so that people can sign in. False without
+    /// an `[identity]` section.
     pub fn is_provider_known(&self) -> bool {
-        self.0.oidc.as_ref().is_some_and(|oidc| oidc.is_ready())
+        let is_known = |oidc: &Arc<Oidc>| oidc.providers.iter().all(|it| it.is_ready());
+        self.0.oidc.as_ref().is_some_and(is_known)
     }
 
     /// Sign-ins and app sessions in memory.

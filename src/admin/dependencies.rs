@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     catalog::hub_routes::HubRoutes,
     gateway::Gateway,
+    identity::oidc::providers::Providers,
     ops::{
         admin::AdminServer,
         dependency::DependencyStatus::{self, Degraded, Fine},
@@ -33,15 +34,25 @@ pub(super) fn add(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
 fn provider(gateway: &Gateway) -> Option<DependencyStatus> {
     Some(match &gateway.oidc {
         None => Fine("not configured".to_owned()),
-        Some(oidc) if !oidc.is_ready() => {
-            let error = oidc.discovery_error();
-            unknown_provider(error.as_ref().map(|error| error.as_str()))
-        }
-        Some(oidc) => match oidc.failure() {
-            None => Fine("known".to_owned()),
-            Some((failure, since)) => failing_provider(&failure.cause, since.elapsed()),
-        },
+        Some(oidc) => provider_status(&oidc.providers),
     })
+}
+
+/// The default provider first: programs need it too.
+fn provider_status(providers: &Providers) -> DependencyStatus {
+    let default = providers.default_provider();
+    if !default.is_ready() {
+        let error = default.discovery_error();
+        return unknown_provider(error.as_ref().map(|error| error.as_str()));
+    }
+    if let Some((failure, since)) = default.failure() {
+        return failing_provider(&failure.cause, since.elapsed());
+    }
+    let in_trouble = providers
+        .iter()
+        .filter(|it| !it.is_ready() || it.failure().is_some())
+        .map(|it| it.issuer().as_str());
+    further_providers(&in_trouble.collect::<Vec<_>>())
 }
 
 /// `error` is why the last discovery failed. It may have text of the provider.
@@ -59,6 +70,17 @@ fn failing_provider(cause: &str, failing_for: Duration) -> DependencyStatus {
         "failing for {} s, as of the last call: {cause}; people may not be able to sign in; \
          public apps and existing sessions work",
         failing_for.as_secs()
+    ))
+}
+
+/// The state if nothing is wrong with the default provider.
+fn further_providers(in_trouble: &[&str]) -> DependencyStatus {
+    if in_trouble.is_empty() {
+        return Fine("known".to_owned());
+    }
+    Degraded(format!(
+        "{} not known yet, or failing as of the last call; people may not be able to sign in there",
+        in_trouble.join(", ")
     ))
 }
 
@@ -166,6 +188,17 @@ mod tests {
             status.text(),
             "degraded: failing for 42 s, as of the last call: status 502 Bad Gateway; people may \
              not be able to sign in; public apps and existing sessions work"
+        );
+    }
+
+    #[test]
+    fn further_providers_in_trouble_are_named() {
+        assert_eq!(further_providers(&[]).text(), "known");
+        let degraded = further_providers(&["https://a.test", "https://b.test"]);
+        assert_eq!(
+            degraded.text(),
+            "degraded: https://a.test, https://b.test not known yet, or failing as of the last \
+             call; people may not be able to sign in there"
         );
     }
 

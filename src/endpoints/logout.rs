@@ -1,4 +1,4 @@
-//! Sign-out by the provider: back-channel, from server to server, and front-channel, in a frame of
+//! Sign-out by a provider: back-channel, from server to server, and front-channel, in a frame of
 //! the provider's page.
 
 use http::StatusCode;
@@ -8,11 +8,14 @@ use super::call::EndpointCall;
 use crate::{
     decide::{Reason, labels::LogReason},
     forward::body::Source,
-    identity::oidc::{claims::TokenError, logout::GOOD_FOR},
+    identity::oidc::{
+        claims::TokenError,
+        logout::{GOOD_FOR, LogoutClaims},
+    },
     incoming::form::form_value,
     model::concurrency_limit::Holder,
     respond::endpoint::{Content, EndpointReply},
-    session::replication::error::StoreUnavailable,
+    session::{logout_scope::LogoutScope, replication::error::StoreUnavailable},
 };
 
 /// Largest form, in bytes.
@@ -36,30 +39,28 @@ pub(super) async fn back_channel(call: EndpointCall<'_, '_>, body: Source) -> En
     // once.
     let sessions = gateway.sessions.clone();
     let done = gateway.control.spawn(async move {
-        let who = oidc.logout.verify_token(&token).await?;
+        let provider = oidc.providers.for_logout_token(&token);
+        let LogoutClaims { scope, id } = provider.logout.verify_token(&token).await?;
         // While the store is unavailable, other replicas cannot be asked.
         if !sessions
             .used_tokens
-            .first_use(&who.id, GOOD_FOR)
+            .first_use(&id, GOOD_FOR)
             .await
             .unwrap_or(true)
         {
             return Err(TokenError::Kind("used before"));
         }
-        let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
-        let ended = sessions
-            .replication
-            .revoke_by_provider(subject, session)
-            .await;
+        let subject = scope.subject.clone();
+        let ended = sessions.replication.revoke_by_provider(scope).await;
         if ended.is_err() {
-            sessions.used_tokens.forget(&who.id).await;
+            sessions.used_tokens.forget(&id).await;
         }
-        Ok((who, ended))
+        Ok((subject, ended))
     });
     match done.await {
-        Ok(Ok((who, Ok(count)))) => {
+        Ok(Ok((subject, Ok(count)))) => {
             tracing::info!(
-                target: "audit", event = "backchannel_logout", subject = who.subject, count,
+                target: "audit", event = "backchannel_logout", subject, count,
                 client = %call.request.client, request_id = call.request.id_text(),
             );
             empty(None)
@@ -84,23 +85,26 @@ pub(super) async fn front_channel(call: EndpointCall<'_, '_>) -> EndpointReply {
     let (Ok(issuer), Ok(session)) = (call.query("iss"), call.query("sid")) else {
         return EndpointReply::refuse(Reason::BadQuery);
     };
-    let own = &oidc.settings().issuer;
-    if let (Some(issuer), Some(session)) = (issuer, session)
-        && issuer == own.as_str()
+    let named = issuer.and_then(|issuer| oidc.providers.by_issuer(&issuer));
+    if let (Some(provider), Some(session)) = (named, session)
         && !session.is_empty()
     {
+        let scope = LogoutScope {
+            provider: provider.id().cloned(),
+            subject: None,
+            session: Some(session),
+        };
         let sessions = &call.gateway.sessions;
-        let ended = sessions
-            .replication
-            .revoke_by_provider(None, Some(&session))
-            .await;
+        let ended = sessions.replication.revoke_by_provider(scope).await;
         let count = ended.ok();
         tracing::info!(
             target: "audit", event = "frontchannel_logout", ?count, client = %call.request.client,
             request_id = call.request.id_text(),
         );
     }
-    empty(Some(own.url().origin().ascii_serialization()))
+    let framing = named.unwrap_or(oidc.providers.default_provider());
+    let origin = framing.issuer().url().origin();
+    empty(Some(origin.ascii_serialization()))
 }
 
 fn empty(frame_ancestor: Option<String>) -> EndpointReply {

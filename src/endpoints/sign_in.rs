@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::{call::EndpointCall, step_up, ticket};
+use super::{
+    call::EndpointCall,
+    provider_choice::{self, ProviderChoice},
+    step_up, ticket,
+};
 use crate::{
     decide::{
         Reason,
@@ -12,6 +16,7 @@ use crate::{
     },
     identity::oidc::{
         pending::StateError,
+        providers::SignInProvider,
         sign_in::{CallbackParams, SignInRequest, SignedIn},
         token_endpoint::SignInError,
     },
@@ -22,6 +27,7 @@ use crate::{
         endpoint::{Content, EndpointReply},
     },
     return_to,
+    route::path::callback_provider,
     session::{browser_binding::BindHash, cookie},
 };
 
@@ -78,6 +84,19 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
         };
         return EndpointReply::page(Page::scripted(&page, KEEP_FRAGMENT));
     }
+    let Some(oidc) = &call.gateway.oidc else {
+        return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, &target);
+    };
+    let provider = match provider_choice::choice(call, &oidc.providers, selects_account) {
+        ProviderChoice::Made(provider) => provider,
+        ProviderChoice::Open => {
+            let page = provider_choice::page(call, &oidc.providers);
+            return EndpointReply::page(Page::plain(&page));
+        }
+        ProviderChoice::Invalid => {
+            return bad_parameters("There is no such sign-in service.", call);
+        }
+    };
     // Signed-in people got their ticket above; tickets cost the provider nothing.
     if !call.gateway.sign_in_rate.admits(call.request.client) {
         return EndpointReply::refuse(Reason::TooOften);
@@ -85,6 +104,7 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     let return_to = target;
     begin(
         call,
+        &provider,
         SignInRequest {
             return_to,
             hand_over,
@@ -97,14 +117,12 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
 
 async fn begin(
     call: EndpointCall<'_, '_>,
+    provider: &SignInProvider,
     wanted: SignInRequest,
     selects_account: bool,
 ) -> EndpointReply {
     let target = wanted.return_to.clone();
-    let Some(oidc) = &call.gateway.oidc else {
-        return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, &target);
-    };
-    oidc.wait_until_known().await;
+    provider.wait_until_known().await;
     let bind = match ticket::bind(call) {
         Ok(bind) => bind,
         Err(error) => {
@@ -116,7 +134,7 @@ async fn begin(
             );
         }
     };
-    match oidc.sign_in.begin(wanted, &bind.value, selects_account) {
+    match provider.sign_in.begin(wanted, &bind.value, selects_account) {
         Ok(url) => EndpointReply::redirect(StatusCode::FOUND, url).with_cookie(bind.line),
         Err(error) => failed(call, &error, &target),
     }
@@ -139,22 +157,30 @@ pub(super) async fn callback(call: EndpointCall<'_, '_>) -> EndpointReply {
     if !gateway.sign_in_rate.admits(call.request.client) {
         return EndpointReply::refuse(Reason::TooOften);
     }
-    let Some(oidc) = gateway.oidc.clone() else {
+    let Some(oidc) = &gateway.oidc else {
         return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, "/");
     };
-    oidc.wait_until_known().await;
+    let id = callback_provider(call.request.arrival.target.path(), call.site());
+    let Some(provider) = oidc.providers.get(id.as_ref()).cloned() else {
+        return EndpointReply::refuse(Reason::NotFound);
+    };
+    provider.wait_until_known().await;
     let returned = match returned(call) {
         Ok(returned) => returned,
         Err((kind, sentence)) => {
             let state = call.query("state").ok().flatten();
-            let target = state.and_then(|state| oidc.sign_in.target_of(&state));
+            let target = state.and_then(|state| provider.sign_in.target_of(&state));
             return problem(call, kind, sentence, target.as_deref().unwrap_or("/"));
         }
     };
     let cookies = call.request.cookies_or_none();
-    let pending = match oidc.sign_in.check_callback(&returned, cookies.bind.iter()) {
+    let flow = &provider.sign_in;
+    let pending = match flow.check_callback(&returned, cookies.bind.iter()) {
         Ok(pending) => pending,
-        Err(error) => return late_or_failed(call, &error, &returned),
+        Err(error) => {
+            let target = flow.target_of(&returned.state);
+            return late_or_failed(call, &error, target);
+        }
     };
     let target = pending.return_to.clone();
     let hand_over = pending.hand_over.as_deref().and_then(BindHash::parse);
@@ -162,7 +188,7 @@ pub(super) async fn callback(call: EndpointCall<'_, '_>) -> EndpointReply {
     // once.
     let exchange = gateway
         .control
-        .spawn(async move { oidc.sign_in.complete(returned, pending).await });
+        .spawn(async move { provider.sign_in.complete(returned, pending).await });
     match exchange.await {
         Ok(Ok(signed_in)) => complete(call, signed_in, &target, hand_over).await,
         Ok(Err(error)) => failed(call, &error, &target),
@@ -182,7 +208,8 @@ pub(super) fn page(call: EndpointCall<'_, '_>) -> EndpointReply {
     let target = return_to::clean(asked.as_deref(), site);
     let person = call.sign_in().map(|sign_in| sign_in.principal().clone());
     let oidc = call.gateway.oidc.as_ref();
-    let issuer = oidc.and_then(|oidc| oidc.settings().issuer.url().host_str());
+    let names = oidc.map(|oidc| oidc.providers.iter().map(|it| it.name()));
+    let providers = names.map(|names| names.collect::<Vec<_>>().join(" or "));
     let start = pages::start(site, &target);
     let page = SignInPage {
         person: person.as_ref().map(|person| &*person.display_name),
@@ -191,7 +218,7 @@ pub(super) fn page(call: EndpointCall<'_, '_>) -> EndpointReply {
         } else {
             start
         },
-        provider: issuer.unwrap_or("the sign-in service"),
+        provider: providers.as_deref().unwrap_or("the sign-in service"),
         home: site.launcher(),
     };
     EndpointReply::page(Page::plain(&page))
@@ -206,8 +233,11 @@ async fn complete(
 ) -> EndpointReply {
     let site = call.site();
     let sessions = &call.gateway.sessions;
-    for source in call.gateway.callers.sources() {
-        source.describe(&mut signed_in).await;
+    // An access token of a further provider is sent to no other system.
+    if signed_in.tokens.provider.is_none() {
+        for source in call.gateway.callers.sources() {
+            source.describe(&mut signed_in).await;
+        }
     }
     let principal = Arc::new(signed_in.principal);
     let (id, sign_in) = match sessions.store.begin(principal.clone(), signed_in.tokens) {
@@ -243,10 +273,8 @@ async fn complete(
 fn late_or_failed(
     call: EndpointCall<'_, '_>,
     error: &SignInError,
-    returned: &CallbackParams,
+    target: Option<String>,
 ) -> EndpointReply {
-    let oidc = call.gateway.oidc.as_ref();
-    let target = oidc.and_then(|oidc| oidc.sign_in.target_of(&returned.state));
     let is_harmless = matches!(
         error,
         SignInError::State(StateError::Expired | StateError::Used)

@@ -138,8 +138,8 @@ async fn revoke(call: EndpointCall<'_, '_>, person: &Principal) -> Revoked {
         gateway.revoke_at_provider(&sign_in);
         let site = call.site();
         let back = site.url(&VirtualHost::Site, &site.launcher());
-        let oidc = gateway.oidc.as_ref();
-        onward = oidc.and_then(|oidc| oidc.logout.end_session_url(&sign_in, &back));
+        let provider = gateway.provider(&sign_in);
+        onward = provider.and_then(|it| it.logout.end_session_url(&sign_in, &back));
     }
     for source in gateway.callers.sources() {
         apps.extend(source.sign_out(person).await);

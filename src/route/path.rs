@@ -7,6 +7,7 @@ use crate::{
         app::{is_app_id, is_installation_id, is_lab_username, is_viewer_id},
         dns,
         path_prefix::below,
+        provider_id::ProviderId,
         site::{FORWARD_AUTH, Site},
         vhost::VirtualHost,
     },
@@ -105,6 +106,14 @@ fn below_labs<'t>(path: &'t str, site: &Site) -> Option<LabPath<'t>> {
     })
 }
 
+/// The further provider that sends browsers back to a path; whether it exists is another question.
+/// `None`: the default provider does, or none.
+pub fn callback_provider(path: &str, site: &Site) -> Option<ProviderId> {
+    let rest = below(path, &site.endpoints)?.strip_prefix('/')?;
+    let id = rest.strip_prefix(Endpoint::Callback.as_str())?;
+    ProviderId::new(id.strip_prefix('/')?)
+}
+
 /// Routes a path on the site for which [`lab`] found no lab that runs.
 pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
     // Not for a hub either: its proxy may decode the name, and find the lab of another person.
@@ -135,6 +144,9 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
         return match Endpoint::named(rest.trim_start_matches('/')) {
             Some(endpoint) if rest.len() == endpoint.as_str().len() + 1 => {
                 Route::Endpoint(endpoint)
+            }
+            Some(_) | None if callback_provider(path, site).is_some() => {
+                Route::Endpoint(Endpoint::Callback)
             }
             Some(_) | None => Route::Nowhere,
         };

@@ -91,8 +91,9 @@ pub(super) fn start(
         tokio::spawn(poll_keys(keys.clone(), context.clock.clone()));
     }
     if let Some(oidc) = oidc.clone() {
-        let trusting = oidc.clone();
+        let (trusting, further) = (oidc.clone(), oidc.clone());
         tokio::spawn(async move { oidc.keep_informed().await });
+        tokio::spawn(async move { further.providers.keep_further_informed().await });
         tokio::spawn(async move { trusting.keep_trusted_informed().await });
     }
     tokio::spawn(sweep(sessions.clone(), context.clock.clone()));

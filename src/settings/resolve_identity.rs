@@ -56,6 +56,7 @@ pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Opti
     Some(OidcSettings {
         issuer: issuer?,
         accounts: AccountMapping::default(),
+        name: None,
         audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
         client_id,
         client_secret: None,
@@ -66,6 +67,7 @@ pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Opti
         admin_groups,
         sign_out_at_provider: section.switch("sign_out_at_provider").unwrap_or(true),
         ca,
+        providers: Vec::new(),
         trusted_issuers: trusted_issuers?,
         introspection: introspection(section),
     })

@@ -7,14 +7,14 @@ mod access_tokens;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use tokio::{runtime::Handle, sync::Semaphore};
 
-use super::oidc::{Oidc, refresh::RefreshOutcome};
+use super::oidc::{Oidc, providers::SignInProvider, refresh::RefreshOutcome};
 use crate::{
     model::{
         clock::{Clock, Moment},
@@ -35,10 +35,6 @@ const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const STOP_DEADLINE: Duration = Duration::from_secs(12);
 /// Pause before a check that another replica is running is looked at again.
 const ELSEWHERE_PAUSE: Duration = Duration::from_secs(5);
-/// After so many failures in a row, no check is started for [`OUTAGE_PAUSE`].
-const MAX_FAILURES: u32 = 8;
-/// The pause after [`MAX_FAILURES`].
-const OUTAGE_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long a request waits for the required check of a session, and how often it looks whether
 /// another request or another replica has finished it.
@@ -65,9 +61,6 @@ pub struct Rechecks {
     clock: Clock,
     control: Handle,
     slots: Semaphore,
-    failures: AtomicU32,
-    /// No check is started until then, in milliseconds of the clock.
-    paused_until: AtomicU64,
     has_warned: AtomicBool,
 }
 
@@ -87,8 +80,6 @@ impl Rechecks {
             clock,
             control,
             slots: Semaphore::new(MAX_CHECKS),
-            failures: AtomicU32::new(0),
-            paused_until: AtomicU64::new(0),
             has_warned: AtomicBool::new(false),
         }
     }
@@ -103,11 +94,14 @@ impl Rechecks {
 
     #[cold]
     fn start(self: &Arc<Self>, sign_in: &Arc<SignIn>, now: Moment, recheck: Duration) {
+        let Some(provider) = self.provider(sign_in) else {
+            return self.end_grant(sign_in);
+        };
         if sign_in.tokens.refresh_token.load().is_none() {
             self.warn_of_missing_refresh_token();
             return;
         }
-        if now.0 < self.paused_until.load(Relaxed) {
+        if provider.outage.is_under_way(now) {
             sign_in.check().postpone(now, recheck, RETRY_PAUSE);
             return;
         }
@@ -148,7 +142,7 @@ impl Rechecks {
                 return;
             }
             let is_due =
-                now.0 >= self.paused_until.load(Relaxed) && sign_in.check().is_due(now, recheck);
+                !self.is_provider_away(sign_in, now) && sign_in.check().is_due(now, recheck);
             match if is_due { sign_in.start_check() } else { None } {
                 Some(guard) => {
                     match self.recheck(sign_in, RefreshPurpose::Confirmation).await {
@@ -220,22 +214,22 @@ impl Rechecks {
     }
 
     async fn refresh(&self, sign_in: &Arc<SignIn>) {
-        let outcome = self
-            .oidc
-            .refresh
-            .refresh(sign_in, &self.sessions.replication)
-            .await;
+        let Some(provider) = self.provider(sign_in) else {
+            return self.end_grant(sign_in);
+        };
+        let replication = &self.sessions.replication;
+        let outcome = provider.refresh.refresh(sign_in, replication).await;
         if sign_in.is_revoked() {
             // A sign-out during the call revoked the old refresh token; the new one is revoked
             // here.
-            self.oidc.logout.revoke_refresh_token(sign_in).await;
+            provider.logout.revoke_refresh_token(sign_in).await;
         }
         sign_in
             .check()
             .set_unusable(matches!(outcome, RefreshOutcome::Unusable(_)));
         match outcome {
             RefreshOutcome::Person(person) => {
-                self.failures.store(0, Relaxed);
+                provider.outage.record_success();
                 let before = sign_in.principal().clone();
                 let changed =
                     before.groups() != person.groups() || before.is_admin != person.is_admin;
@@ -256,12 +250,8 @@ impl Rechecks {
                 }
             }
             RefreshOutcome::Revoked => {
-                self.failures.store(0, Relaxed);
-                tracing::info!(
-                    target: "audit", event = "grant_ended", subject = %sign_in.principal().subject,
-                    session = sign_in.key().short(),
-                );
-                self.sessions.store.revoke(sign_in);
+                provider.outage.record_success();
+                self.end_grant(sign_in);
             }
             RefreshOutcome::Unavailable(why) | RefreshOutcome::Unusable(why) => {
                 tracing::warn!(
@@ -272,12 +262,28 @@ impl Rechecks {
                 sign_in
                     .check()
                     .postpone(now, self.sessions.store.recheck(), RETRY_PAUSE);
-                if self.failures.fetch_add(1, Relaxed) + 1 >= MAX_FAILURES {
-                    self.paused_until.store(now.after(OUTAGE_PAUSE).0, Relaxed);
-                    self.failures.store(0, Relaxed);
-                }
+                provider.outage.record_failure(now);
             }
         }
+    }
+
+    /// The provider of a sign-in; `None`: it is not configured any more.
+    fn provider(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
+        self.oidc.providers.get(sign_in.tokens.provider.as_ref())
+    }
+
+    fn is_provider_away(&self, sign_in: &SignIn, now: Moment) -> bool {
+        self.provider(sign_in)
+            .is_some_and(|provider| provider.outage.is_under_way(now))
+    }
+
+    /// Revokes a sign-in whose provider does not confirm the person any more.
+    fn end_grant(&self, sign_in: &Arc<SignIn>) {
+        tracing::info!(
+            target: "audit", event = "grant_ended", subject = %sign_in.principal().subject,
+            session = sign_in.key().short(),
+        );
+        self.sessions.store.revoke(sign_in);
     }
 
     /// Waits for running checks, and starts no more: for a process that stops. The new refresh

@@ -17,6 +17,7 @@ pub mod handoff_file;
 pub mod identity_check;
 pub mod keys;
 pub mod live;
+pub mod logout_scope;
 pub mod metrics;
 mod negative_cache;
 pub mod passthrough_hasher;

@@ -53,15 +53,15 @@ impl AccountMapping {
     pub(super) fn account(&self, person: PersonClaims) -> Result<PersonClaims, ReservedName> {
         match &self.provider {
             None => self.unless_reserved(person),
-            Some(provider) => Ok(self.qualified(provider, person)),
+            Some(provider) => Ok(self.of_further_provider(provider, person)),
         }
     }
 
-    /// The name here of an account.
-    pub(super) fn subject(&self, at_provider: &str) -> String {
+    /// The name here of an account, or of anything else of the provider.
+    pub(super) fn qualify(&self, name: &str) -> String {
         match &self.provider {
-            None => at_provider.to_owned(),
-            Some(provider) => provider.qualify(at_provider),
+            None => name.to_owned(),
+            Some(provider) => provider.qualify(name),
         }
     }
 
@@ -99,7 +99,7 @@ impl AccountMapping {
         }
     }
 
-    fn qualified(&self, provider: &ProviderId, person: PersonClaims) -> PersonClaims {
+    fn of_further_provider(&self, provider: &ProviderId, person: PersonClaims) -> PersonClaims {
         let qualify = |group: &GroupName| GroupName::new(&provider.qualify(group.as_str()));
         let groups: Vec<_> = person.groups.iter().filter_map(qualify).collect();
         // A name that is too long with the prefix is left out.
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(account.name.as_deref(), Some("Alice"));
         assert!(!account.are_groups_partial);
         assert_eq!((account.email, account.is_email_verified), (None, false));
-        assert_eq!(mapping.subject("alice"), "corp:alice");
+        assert_eq!(mapping.qualify("alice"), "corp:alice");
         assert_eq!(mapping.subject_at_provider("corp:alice"), Some("alice"));
         assert_eq!(mapping.subject_at_provider("alice"), None);
     }

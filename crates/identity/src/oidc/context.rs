@@ -11,12 +11,16 @@ use openidconnect::{
 
 use super::{
     claims::{Claims, TokenError, TokenVerifier},
-    provider::{Metadata, Provider},
+    provider::{DiscoveryScope, Metadata, Provider},
     settings::OidcSettings,
     token_endpoint::{OidcClient, SignInError, TokenEndpointResponse, key_id},
 };
 use crate::{
     model::{clock::Clock, secret::Secret},
+    ops::{
+        http_client::{CallCounter, HttpClient},
+        tls_client::NoCertificate,
+    },
     session::access_token::KeptAccessToken,
 };
 
@@ -32,6 +36,28 @@ pub(crate) struct ProviderContext {
 }
 
 impl ProviderContext {
+    /// A client of an issuer that is not discovered yet.
+    ///
+    /// # Errors
+    /// When the CA file cannot be used.
+    pub(super) fn new(
+        settings: OidcSettings,
+        redirect_uri: String,
+        scope: DiscoveryScope,
+        clock: &Clock,
+        calls: &CallCounter,
+    ) -> Result<ProviderContext, NoCertificate> {
+        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), calls.clone())?);
+        let issuer = settings.issuer.clone();
+        Ok(ProviderContext {
+            settings,
+            redirect_uri,
+            provider: Provider::new(issuer, scope, http, clock.clone()),
+            clock: clock.clone(),
+            keeps_access_tokens: AtomicBool::new(false),
+        })
+    }
+
     /// A verifier with the current keys and the current time.
     pub(super) fn token_verifier(&self) -> TokenVerifier<'_> {
         TokenVerifier {

@@ -20,7 +20,9 @@ use super::{
     context::ProviderContext,
 };
 use crate::{
-    model::error_cause::chain_text, ops::http_client::CallLimits, session::record::SignIn,
+    model::error_cause::chain_text,
+    ops::http_client::CallLimits,
+    session::{logout_scope::LogoutScope, record::SignIn},
 };
 
 /// Longest logout token that is parsed, in bytes.
@@ -34,15 +36,28 @@ pub const GOOD_FOR: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 /// The event that identifies a logout token.
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// The sign-ins that a logout token revokes.
+/// The claims of a logout token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogoutClaims {
-    /// The person: all their sign-ins, or only those of `session` if there is one.
-    pub subject: Option<String>,
-    /// The provider's session.
-    pub session: Option<String>,
-    /// The `jti`. A logout token is valid once, which the caller has to enforce.
+    /// The sign-ins that it revokes.
+    pub scope: LogoutScope,
+    /// The `jti`, which is unique for one provider. A logout token is valid once, which the caller
+    /// has to enforce.
     pub id: String,
+}
+
+/// The issuer that a logout token names. Nothing about it is verified yet.
+pub(super) fn unverified_issuer(token: &str) -> Option<String> {
+    if token.len() > MAX_TOKEN {
+        return None;
+    }
+    let payload = decoded(token.split('.').nth(1)?)?;
+    payload.get("iss")?.as_str().map(str::to_owned)
+}
+
+/// The object in a part of a token.
+fn decoded(part: &str) -> Option<Map<String, Value>> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
 /// Sign-out at the provider, in both directions.
@@ -112,18 +127,19 @@ impl LogoutAtProvider {
         if !is_logout || payload.contains_key("nonce") {
             return Err(TokenError::Kind("not a logout token"));
         }
-        let (subject, session) = (
-            text("sub").map(str::to_owned),
-            text("sid").map(str::to_owned),
-        );
-        if subject.is_none() && session.is_none() {
+        let accounts = &self.context.settings.accounts;
+        let scope = LogoutScope {
+            provider: accounts.provider().cloned(),
+            subject: text("sub").map(|subject| accounts.qualify(subject)),
+            session: text("sid").map(str::to_owned),
+        };
+        if scope.subject.is_none() && scope.session.is_none() {
             return Err(TokenError::Subject);
         }
         let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
         Ok(LogoutClaims {
-            subject,
-            session,
-            id: id.to_owned(),
+            scope,
+            id: accounts.qualify(id),
         })
     }
 
@@ -141,9 +157,6 @@ impl LogoutAtProvider {
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(broken());
-        };
-        let decoded = |part: &str| -> Option<Map<String, Value>> {
-            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
         };
         let fields = decoded(header).ok_or_else(broken)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| broken())?;

@@ -41,6 +41,9 @@ pub struct PendingSignIn {
     /// The issuer that the browser was sent to (mix-up defence).
     #[serde(rename = "i")]
     pub issuer: String,
+    /// The id of the further provider that it is; `None`: the default one.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// When the sign-in began, in seconds since 1970.
     #[serde(rename = "t")]
     pub issued: i64,
@@ -191,6 +194,7 @@ mod tests {
             verifier: String::new(),
             return_to: "/".into(),
             issuer: String::new(),
+            provider: None,
             issued: 1000,
             bind: String::new(),
             hand_over: None,

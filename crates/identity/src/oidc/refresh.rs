@@ -109,7 +109,7 @@ impl TokenRefresh {
         let accounts = &self.context.settings.accounts;
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
-            Some(claims) if accounts.subject(claims.subject().as_str()) != *before.subject => {
+            Some(claims) if accounts.qualify(claims.subject().as_str()) != *before.subject => {
                 return Ok(RefreshOutcome::Revoked);
             }
             Some(claims) => self.read_id_token(claims, &before),

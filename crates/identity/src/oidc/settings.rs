@@ -18,6 +18,8 @@ pub struct OidcSettings {
     pub issuer: IssuerUrl,
     /// The names of its accounts here.
     pub accounts: AccountMapping,
+    /// Its name for people; `None`: the host of its issuer.
+    pub name: Option<String>,
     /// The client id.
     pub client_id: String,
     /// Absent for a public client; PKCE is used either way.
@@ -38,6 +40,8 @@ pub struct OidcSettings {
     pub sign_out_at_provider: bool,
     /// PEM content of the CA behind the provider's certificate; `None`: the system's.
     pub ca: Option<Arc<[u8]>>,
+    /// Further providers where people sign in; empty for one of them.
+    pub providers: Vec<OidcSettings>,
     /// Other issuers whose bearer tokens are accepted.
     pub trusted_issuers: Vec<TrustedIssuer>,
     /// How opaque tokens are verified, at apps that take them.
@@ -90,6 +94,7 @@ impl TrustedIssuer {
         OidcSettings {
             issuer: self.issuer.clone(),
             accounts: people.clone(),
+            name: None,
             client_id: String::new(),
             client_secret: None,
             scopes: Vec::new(),
@@ -101,6 +106,7 @@ impl TrustedIssuer {
             audiences: self.audiences.clone(),
             sign_out_at_provider: false,
             ca: self.ca.clone(),
+            providers: Vec::new(),
             trusted_issuers: Vec::new(),
             introspection: IntrospectionSettings::default(),
         }

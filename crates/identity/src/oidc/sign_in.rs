@@ -18,7 +18,10 @@ use super::{
     userinfo::PersonCompletion,
 };
 use crate::{
-    model::{authentication::AuthenticationRequirement, principal::Principal, secret::Secret},
+    model::{
+        authentication::AuthenticationRequirement, principal::Principal, provider_id::ProviderId,
+        secret::Secret,
+    },
     session::{browser_binding::BindHash, keys::KeyRing, provider_tokens::ProviderTokens},
 };
 
@@ -98,6 +101,7 @@ impl SignInFlow {
             verifier: verifier.secret().clone(),
             return_to: wanted.return_to,
             issuer: self.context.settings.issuer.as_str().to_owned(),
+            provider: self.provider_id().map(str::to_owned),
             issued: self.context.clock.wall_seconds(),
             bind: BindHash::from_cookie(bind.as_bytes()).as_str().to_owned(),
             hand_over: wanted.hand_over.map(|bind| bind.as_str().to_owned()),
@@ -133,6 +137,12 @@ impl SignInFlow {
         Ok(url.into())
     }
 
+    /// The id in states; `None`: the default provider.
+    fn provider_id(&self) -> Option<&str> {
+        let provider = self.context.settings.accounts.provider();
+        provider.map(ProviderId::as_str)
+    }
+
     /// The return target of a state, if it can be opened; for callbacks that are late or report an
     /// error.
     pub fn target_of(&self, state: &str) -> Option<String> {
@@ -157,7 +167,8 @@ impl SignInFlow {
             self.context.clock.wall_seconds(),
             &self.used,
         )?;
-        if pending.issuer != self.context.settings.issuer.as_str() {
+        let is_issuer = pending.issuer == self.context.settings.issuer.as_str();
+        if !is_issuer || pending.provider.as_deref() != self.provider_id() {
             return Err(SignInError::OtherIssuer);
         }
         self.context.check_issuer(returned.issuer.as_deref())?;
@@ -225,6 +236,7 @@ impl SignInFlow {
             principal: Principal::new(person, &self.context.settings.admin_groups),
             access_token: Secret::new(access_token.secret().as_str()),
             tokens: ProviderTokens {
+                provider: self.context.settings.accounts.provider().cloned(),
                 id_token: Some(Secret::new(id_token.to_string())),
                 refresh_token: ArcSwapOption::from(
                     response

@@ -1,7 +1,7 @@
 //! Access tokens for apps (`pass_access_token`): renewed before they expire, by the same refresh
 //! that checks the person.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use super::{CHECK_DEADLINE, POLL_INTERVAL, RETRY_PAUSE, RecheckOutcome, Rechecks};
 use crate::session::{
@@ -87,9 +87,11 @@ impl Rechecks {
     fn may_fetch_token(&self, sign_in: &SignIn) -> bool {
         let now = self.clock.now();
         let tokens = &sign_in.tokens;
-        !tokens.is_for_token()
+        // Those of further providers are not for apps.
+        let is_for_apps = tokens.provider.is_none() && !tokens.is_for_token();
+        is_for_apps
             && tokens.refresh_token.load().is_some()
-            && now.0 >= self.paused_until.load(Ordering::Relaxed)
+            && !self.is_provider_away(sign_in, now)
             && sign_in.check().may_fetch_token(now)
     }
 }

@@ -9,12 +9,14 @@ use super::{
     access_token::{AccessTokenState, KeptAccessToken},
     console_token::ConsoleToken,
 };
-use crate::model::secret::Secret;
+use crate::model::{provider_id::ProviderId, secret::Secret};
 
 /// The tokens of one sign-in. Each is sent only to the system that issued it; the access token also
 /// to apps with `pass_access_token`.
 #[derive(Debug, Default)]
 pub struct ProviderTokens {
+    /// The provider that issued them; `None`: the default one, or another system.
+    pub provider: Option<ProviderId>,
     /// For `id_token_hint`.
     pub id_token: Option<Secret>,
     /// For checking the group membership again.
@@ -57,6 +59,7 @@ impl ProviderTokens {
             refresh_token,
             access_token,
             source_token,
+            provider: _,
             session_id: _,
             console: _,
         } = self;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use super::{
     cookie::RecordKey,
+    logout_scope::LogoutScope,
     record::{AppSession, SignIn},
     redis::{Redis, RefreshLock, announcement::Announcement},
     revoker::Revoker,
@@ -112,19 +113,15 @@ impl Replication {
         }
     }
 
-    /// Revokes the sign-ins that a logout of the provider names, on every replica. Returns their
+    /// Revokes the sign-ins that a logout of a provider names, on every replica. Returns their
     /// number. Those that cannot be looked up now are revoked later.
     ///
     /// # Errors
     /// [`StoreUnavailable`] when some cannot be looked up now; those in memory are revoked.
-    pub async fn revoke_by_provider(
-        &self,
-        subject: Option<&str>,
-        session: Option<&str>,
-    ) -> Result<usize, StoreUnavailable> {
+    pub async fn revoke_by_provider(&self, scope: LogoutScope) -> Result<usize, StoreUnavailable> {
         match &self.shared {
-            Some(shared) => shared.logout.revoke(subject, session).await,
-            None => Ok(self.revoker.revoke_by_provider(subject, session)),
+            Some(shared) => shared.logout.revoke(scope).await,
+            None => Ok(self.revoker.revoke_by_provider(&scope)),
         }
     }
 

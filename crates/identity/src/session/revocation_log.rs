@@ -11,7 +11,7 @@ use std::{
 use moka::{policy::EvictionPolicy, sync::Cache};
 use tokio::sync::Notify;
 
-use super::{cookie::RecordKey, negative_cache::MissingIds};
+use super::{cookie::RecordKey, logout_scope::LogoutScope, negative_cache::MissingIds};
 use crate::model::{app::AppId, clock::Clock};
 
 /// Revoked sign-ins that are remembered. A read that was under way, or a Redis that lost its data,
@@ -23,13 +23,6 @@ const MAX_APPS: u64 = 10_000;
 const MAX_UNPUBLISHED: usize = 200_000;
 /// Logouts that wait for Redis.
 const MAX_DEFERRED: usize = 10_000;
-
-/// A logout that names a person or a session of the provider, while Redis cannot list the sign-ins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeferredLogout {
-    pub(crate) subject: Option<String>,
-    pub(crate) session: Option<String>,
-}
 
 /// A revocation that is not published yet. Times are wall clock seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +42,8 @@ pub(crate) struct RevocationLog {
     sign_ins: Cache<RecordKey, i64>,
     apps: Cache<AppId, i64>,
     unpublished: Mutex<HashMap<RecordKey, PendingRevocation>>,
-    deferred: Mutex<Vec<DeferredLogout>>,
+    /// Logouts of providers, while Redis cannot list the sign-ins.
+    deferred: Mutex<Vec<LogoutScope>>,
     added: Notify,
     missing: Arc<MissingIds>,
     clock: Clock,
@@ -136,7 +130,7 @@ impl RevocationLog {
     }
 
     /// Defers a logout until Redis can list the sign-ins.
-    pub(crate) fn defer(&self, logout: DeferredLogout) {
+    pub(crate) fn defer(&self, logout: LogoutScope) {
         let mut deferred = self.lock_deferred();
         if deferred.len() < MAX_DEFERRED && !deferred.contains(&logout) {
             deferred.push(logout);
@@ -144,7 +138,7 @@ impl RevocationLog {
     }
 
     /// Removes and returns the deferred logouts.
-    pub(crate) fn drain_deferred(&self) -> Vec<DeferredLogout> {
+    pub(crate) fn drain_deferred(&self) -> Vec<LogoutScope> {
         mem::take(&mut *self.lock_deferred())
     }
 
@@ -220,7 +214,7 @@ impl RevocationLog {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_deferred(&self) -> MutexGuard<'_, Vec<DeferredLogout>> {
+    fn lock_deferred(&self) -> MutexGuard<'_, Vec<LogoutScope>> {
         self.deferred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    logout_scope::LogoutScope,
     record::SignIn,
     store::{SWEEP_BATCH, SessionStore},
 };
@@ -61,23 +62,16 @@ impl Revoker {
             .collect()
     }
 
-    /// Revokes the sign-ins that a logout of the provider names: those of one of its sessions, else
-    /// those of a person. Returns their number here.
-    pub(super) fn revoke_by_provider(&self, subject: Option<&str>, session: Option<&str>) -> usize {
+    /// Revokes the sign-ins that a logout of a provider names. Returns their number here.
+    pub(super) fn revoke_by_provider(&self, scope: &LogoutScope) -> usize {
         let index = self.store.by_subject();
-        let named = match (session, subject) {
+        let named = match (&scope.session, &scope.subject) {
             (Some(session), _) => index.of_provider_session(session),
             (None, Some(subject)) => index.of_subject(subject),
             (None, None) => Vec::new(),
         };
-        // Sign-ins that another system's token started are unrelated to the provider's sessions. A
-        // person and a session must both match. A revoked sign-in is skipped, because each
-        // revocation is published to the other replicas.
-        let is_meant = |sign_in: &&Arc<SignIn>| {
-            let is_of_subject =
-                subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
-            sign_in.tokens.id_token.is_some() && is_of_subject && !sign_in.is_revoked()
-        };
+        // A revoked sign-in is skipped, because each revocation is published to the other replicas.
+        let is_meant = |sign_in: &&Arc<SignIn>| scope.includes(sign_in) && !sign_in.is_revoked();
         named
             .iter()
             .filter(is_meant)

@@ -19,6 +19,7 @@ use crate::model::{
     clock::millis,
     known_claims::{KnownClaim, KnownClaims},
     principal::{PersonClaims, Principal},
+    provider_id::ProviderId,
     secret::Secret,
     vhost::{HostLabel, VirtualHost},
 };
@@ -28,6 +29,9 @@ use crate::model::{
 pub(crate) struct StoredSignIn {
     key: [u8; 32],
     person: StoredPerson,
+    /// Records of older versions have none, and are of the default provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provider: Option<StoredProviderId>,
     id_token: Option<String>,
     refresh_token: Option<String>,
     /// Records of older versions have none.
@@ -36,6 +40,27 @@ pub(crate) struct StoredSignIn {
     session_id: Option<String>,
     #[serde(rename = "arvados")]
     source_token: Option<String>,
+}
+
+/// A further provider. A text that is no id makes the record unreadable: taken for the default
+/// provider, it would be sent the tokens of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct StoredProviderId(ProviderId);
+
+impl TryFrom<String> for StoredProviderId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<StoredProviderId, &'static str> {
+        let id = ProviderId::new(&text).ok_or("not the id of a provider")?;
+        Ok(StoredProviderId(id))
+    }
+}
+
+impl From<StoredProviderId> for String {
+    fn from(stored: StoredProviderId) -> String {
+        stored.0.as_str().to_owned()
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -95,6 +120,7 @@ impl StoredSignIn {
     /// token starts it again.
     pub(crate) fn from_sign_in(sign_in: &SignIn) -> Option<StoredSignIn> {
         let ProviderTokens {
+            provider,
             id_token,
             refresh_token,
             access_token,
@@ -128,6 +154,7 @@ impl StoredSignIn {
                 auth_time: person.authentication.time,
                 acr: person.authentication.context.as_deref().map(str::to_owned),
             },
+            provider: provider.clone().map(StoredProviderId),
             id_token: text(id_token),
             refresh_token: refresh_token
                 .load()
@@ -173,7 +200,7 @@ impl StoredSignIn {
             groups,
             are_groups_partial,
             claims: KnownClaims::new(claims.into_iter().filter_map(known_claim).collect()),
-            // Only people of the configured issuer have sessions.
+            // Only people who signed in have sessions.
             is_foreign: false,
             authentication: AuthenticationEvent::new(auth_time, acr.as_deref()),
         };
@@ -183,6 +210,7 @@ impl StoredSignIn {
         let refresh_token = self.refresh_token.map(|token| Arc::new(Secret::new(token)));
         let access_token = self.access_token.and_then(StoredAccessToken::into_kept);
         let tokens = ProviderTokens {
+            provider: self.provider.map(|stored| stored.0),
             id_token: self.id_token.map(Secret::new),
             refresh_token: ArcSwapOption::from(refresh_token),
             access_token: ArcSwapOption::from(access_token.map(Arc::new)),
@@ -275,6 +303,7 @@ mod tests {
         let stored: StoredSignIn = serde_json::from_value(record).expect("readable");
         let (person, tokens) = stored.into_parts();
         assert!(tokens.access_token.load().is_none());
+        assert_eq!(tokens.provider, None, "the default one");
         assert_eq!(person.email.as_deref(), Some("alice@x.test"));
         assert_eq!(person.verified_email(), None);
         let pointer = ClaimPointer::new("/department").expect("a pointer");
@@ -298,6 +327,7 @@ mod tests {
         let record = StoredSignIn {
             key: [0; 32],
             person: stored,
+            provider: None,
             id_token: None,
             refresh_token: None,
             session_id: None,
@@ -307,6 +337,30 @@ mod tests {
         let (person, _) = record.into_parts();
         let wanted = AuthenticationEvent::new(Some(17), Some("gold"));
         assert_eq!(person.authentication, wanted);
+    }
+
+    #[test]
+    fn a_record_keeps_the_provider_of_the_person() {
+        let record = |provider: serde_json::Value| {
+            let person = json!({
+                "subject": "corp:alice", "name": "Alice", "email": null,
+                "preferred_username": null, "groups": [], "is_admin": false,
+                "arvados_user": null,
+            });
+            json!({
+                "key": vec![0; 32], "person": person, "provider": provider, "id_token": null,
+                "refresh_token": null, "session_id": null, "arvados": null,
+            })
+        };
+        let read = |provider| serde_json::from_value::<StoredSignIn>(record(provider));
+        let stored = read(json!("corp")).expect("readable");
+        let again = serde_json::to_value(&stored).expect("writable");
+        assert_eq!(again["provider"], "corp");
+        let (_, tokens) = stored.into_parts();
+        assert_eq!(tokens.provider, ProviderId::new("corp"));
+        for other in [json!(""), json!("default"), json!("a:b"), json!(7)] {
+            assert!(read(other.clone()).is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ fn settings() -> OidcSettings {
     OidcSettings {
         issuer: IssuerUrl::new("https://id.test".to_owned()).expect("a URL"),
         accounts: AccountMapping::default(),
+        name: None,
         client_id: "ludgate".to_owned(),
         client_secret: None,
         scopes: Vec::new(),
@@ -40,6 +41,7 @@ fn settings() -> OidcSettings {
         audiences: vec!["hub".to_owned()],
         sign_out_at_provider: true,
         ca: None,
+        providers: Vec::new(),
         trusted_issuers: Vec::new(),
         introspection: IntrospectionSettings {
             url: None,

@@ -1,4 +1,4 @@
-//! Revocations that need a look into Redis: logouts of the provider, which name a person, and app
+//! Revocations that need a look into Redis: logouts of a provider, which name a person, and app
 //! revocations that were announced while there was no connection.
 
 use std::{collections::HashSet, sync::Arc};
@@ -7,9 +7,7 @@ use super::{error::StoreUnavailable, loader::SessionLoader};
 use crate::{
     model::app::AppId,
     ops::redis::StoreError,
-    session::{
-        redis::Redis, revocation_log::DeferredLogout, revoker::Revoker, store::SessionStore,
-    },
+    session::{logout_scope::LogoutScope, redis::Redis, revoker::Revoker, store::SessionStore},
 };
 
 /// Applies revocations to sessions that may be in Redis only.
@@ -37,30 +35,22 @@ impl ProviderLogout {
 
     /// Revokes the sign-ins that a logout names, on every replica. During an outage the rest is
     /// deferred.
-    pub(super) async fn revoke(
-        &self,
-        subject: Option<&str>,
-        session: Option<&str>,
-    ) -> Result<usize, StoreUnavailable> {
-        let revoked = self.revoker.revoke_by_provider(subject, session);
-        let loaded = self
-            .loader
-            .load_by_subject(subject.filter(|_| session.is_none()), session)
-            .await;
+    pub(super) async fn revoke(&self, scope: LogoutScope) -> Result<usize, StoreUnavailable> {
+        let revoked = self.revoker.revoke_by_provider(&scope);
+        let session = scope.session.as_deref();
+        let subject = scope.subject.as_deref().filter(|_| session.is_none());
+        let loaded = self.loader.load_by_subject(subject, session).await;
         if let Err(error) = loaded {
-            self.redis.log.defer(DeferredLogout {
-                subject: subject.map(str::to_owned),
-                session: session.map(str::to_owned),
-            });
+            self.redis.log.defer(scope);
             return Err(error);
         }
-        Ok(revoked + self.revoker.revoke_by_provider(subject, session))
+        Ok(revoked + self.revoker.revoke_by_provider(&scope))
     }
 
     /// Repeats deferred logouts. One that fails is deferred again.
     pub(super) async fn retry_deferred(&self) {
-        for DeferredLogout { subject, session } in self.redis.log.drain_deferred() {
-            let _ = self.revoke(subject.as_deref(), session.as_deref()).await;
+        for scope in self.redis.log.drain_deferred() {
+            let _ = self.revoke(scope).await;
         }
     }
 
