@@ -13,6 +13,7 @@ mod key;
 mod labs;
 mod limits;
 mod people;
+mod providers;
 mod tokens;
 mod viewers;
 
@@ -101,9 +102,10 @@ pub const PATH_RULE: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 17] = [
+pub const INNER: [Section; 18] = [
     people::INTROSPECTION,
     people::TRUSTED_ISSUERS,
+    providers::PROVIDERS,
     PUBLISHED_PORT,
     PATH_RULE,
     app_tables::HEALTH,
@@ -126,6 +128,7 @@ pub fn inner() -> impl Iterator<Item = &'static Key> {
     people::INTROSPECTION_KEYS
         .iter()
         .chain(people::TRUSTED_ISSUER_KEYS)
+        .chain(providers::PROVIDER_KEYS)
         .chain(PORT_KEYS)
         .chain(PATH_KEYS)
         .chain(HEALTH_KEYS)

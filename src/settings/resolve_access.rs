@@ -132,7 +132,9 @@ pub(super) fn check_rule(
 /// Whether a claim is kept of any issuer.
 fn is_kept(identity: &OidcSettings, pointer: &ClaimPointer) -> bool {
     let others = identity.trusted_issuers.iter();
-    let mut others = others.map(|issuer| &issuer.accounts.claims);
+    let others = others.map(|issuer| &issuer.accounts.claims);
+    let further = identity.providers.iter().map(|provider| &provider.claims);
+    let mut others = others.chain(further);
     identity.claims.contains(pointer) || others.any(|claims| claims.contains(pointer))
 }
 

@@ -1,65 +1,70 @@
-//! `[identity]`: the OpenID provider, the claims, and the groups of administrators.
+//! `[identity]`: the OpenID providers, the claims, and the groups of administrators.
 
 use std::path::Path;
 
 use super::{
     resolve_access::claims,
     resolve_bearer::introspection,
+    resolve_client::{client_id, client_secret, groups_claim, name, scopes},
+    resolve_providers::{ClientSecrets, IdentityValues, providers},
     resolve_trusted_issuers::trusted_issuers,
     section::ConfigSection,
-    values::{ca_file, confidential_url, issuer, secret_file},
+    values::{ca_file, confidential_url, issuer},
 };
 use crate::{
     identity::oidc::{OidcSettings, account_mapping::AccountMapping, settings::GroupDirectory},
-    model::{access::GroupName, secret::Secret},
+    model::access::GroupName,
 };
 
 /// Reads `[identity]`. `None` only together with an error.
 pub(super) fn identity(section: &ConfigSection<'_>, folder: &Path) -> Option<OidcSettings> {
-    let client_secret = client_secret(section, folder);
-    Some(OidcSettings {
-        client_secret,
-        ..without_secret(section, folder)?
-    })
+    read(section, folder, ClientSecrets::Read)
 }
 
 /// Reads `[identity]` for a process that only verifies tokens, and so needs no secret. `None` only
 /// together with an error.
 pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Option<OidcSettings> {
+    read(section, folder, ClientSecrets::Skipped)
+}
+
+fn read(
+    section: &ConfigSection<'_>,
+    folder: &Path,
+    secrets: ClientSecrets,
+) -> Option<OidcSettings> {
+    let client_secret = match secrets {
+        ClientSecrets::Read => client_secret(section, folder),
+        ClientSecrets::Skipped => None,
+    };
     let issuer = section.required("issuer", issuer);
-    let client_id = section.required("client_id", |id| {
-        if id.is_empty() {
-            Err("must not be empty".to_owned())
-        } else {
-            Ok(id.to_owned())
-        }
-    });
-    let mut scopes = section
-        .texts("scopes")
-        .unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).into());
-    if !scopes.iter().any(|scope| scope == "openid") {
-        scopes.insert(0, "openid".into());
-    }
-    let groups_claim = section
-        .text("groups_claim")
-        .unwrap_or_else(|| "groups".to_owned());
-    if groups_claim.is_empty() || groups_claim == "/" {
-        section.wrong("groups_claim", "must name a claim", None);
-    }
+    let name = section.has("name").then(|| name(section)).flatten();
+    let client_id = client_id(section);
+    let scopes = scopes(section);
+    let groups_claim = groups_claim(section);
     let directory = directory(section);
     let admin_groups = admin_groups(section);
     let ca = ca_file(section, "ca", folder);
     let audiences = section.texts("audiences");
     let claims = claims(section);
     let trusted_issuers = trusted_issuers(section, issuer.as_ref(), folder);
+    let values = IdentityValues {
+        issuer: issuer.as_ref(),
+        trusted_issuers: trusted_issuers.as_deref().unwrap_or_default(),
+        admin_groups: &admin_groups,
+        secrets,
+    };
+    let providers = providers(section, &values, folder);
+    let further = providers.iter().flatten();
+    let ids = further.filter_map(|it| it.accounts.provider());
+    let accounts = AccountMapping::of_default(ids.cloned().collect());
     let client_id = client_id?;
     Some(OidcSettings {
         issuer: issuer?,
-        accounts: AccountMapping::default(),
-        name: None,
+        accounts,
+        name,
         audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
         client_id,
-        client_secret: None,
+        client_secret,
         scopes,
         groups_claim,
         claims: claims?,
@@ -67,23 +72,10 @@ pub(super) fn without_secret(section: &ConfigSection<'_>, folder: &Path) -> Opti
         admin_groups,
         sign_out_at_provider: section.switch("sign_out_at_provider").unwrap_or(true),
         ca,
-        providers: Vec::new(),
+        providers: providers?,
         trusted_issuers: trusted_issuers?,
         introspection: introspection(section),
     })
-}
-
-fn client_secret(section: &ConfigSection<'_>, folder: &Path) -> Option<Secret> {
-    let inline = section.text("client_secret").map(Secret::new);
-    let from_file = secret_file(section, "client_secret_file", folder);
-    if inline.is_some() && section.text("client_secret_file").is_some() {
-        section.wrong(
-            "client_secret",
-            "and client_secret_file are both given",
-            None,
-        );
-    }
-    inline.or(from_file)
 }
 
 fn admin_groups(section: &ConfigSection<'_>) -> Vec<GroupName> {

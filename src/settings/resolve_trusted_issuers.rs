@@ -51,7 +51,7 @@ pub(super) fn trusted_issuers(
 }
 
 /// Whether a name may begin with both.
-fn overlap(one: &str, other: &str) -> bool {
+pub(super) fn overlap(one: &str, other: &str) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 

@@ -14,6 +14,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "identity",
+        "name",
+        Kind::Text,
+        "",
+        "\"Example\"",
+        "The provider's name on the sign-in page. Absent: the host of its issuer.",
+    ),
+    key(
+        "identity",
         "client_id",
         Kind::Text,
         "",
@@ -139,6 +147,14 @@ pub const KEYS: &[Key] = &[
         "",
         "[{ issuer = \"https://token.actions.githubusercontent.com\", audiences = [\"ludgate\"], subject_prefix = \"github:\" }]",
         "Other issuers whose bearer tokens are accepted, such as those of workloads. Keys: issuer, audiences, user_claim, subject_prefix, groups_claim, group_prefix, claims, are_users, ca.",
+    ),
+    key(
+        "identity",
+        "providers",
+        Kind::Table,
+        "",
+        "[{ id = \"corp\", name = \"Corp\", issuer = \"https://id.corp.example\", client_id = \"ludgate\" }]",
+        "Further providers where people sign in; a page lets them choose. Keys: id, name, issuer, client_id, client_secret, client_secret_file, scopes, groups_claim, claims, emails, sign_out_at_provider, ca.",
     ),
     key(
         "session",
