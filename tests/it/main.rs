@@ -74,6 +74,7 @@ mod sign_in {
     mod saved_forms_unsent;
     mod service_tokens;
     mod session_notice;
+    mod several_providers;
     mod step_up;
     mod tickets;
     mod trusted_issuers;

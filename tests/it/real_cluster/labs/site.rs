@@ -202,9 +202,8 @@ impl LabSite {
     async fn what_is_left(&self, person: &str) -> String {
         let namespaces: Api<Namespace> = Api::all(self.namespace.client.clone());
         let namespace = namespaces.get_opt(&self.lab_namespace(person)).await;
-        let namespace = namespace.map(|found| {
-            found.map(|found| (found.metadata.deletion_timestamp, found.status))
-        });
+        let namespace = namespace
+            .map(|found| found.map(|found| (found.metadata.deletion_timestamp, found.status)));
         let pods = self.pods(person).list(&ListParams::default()).await;
         let pods = pods.map(|list| {
             let pods = list.items.into_iter();
