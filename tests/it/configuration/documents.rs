@@ -33,6 +33,7 @@ fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (file, content) in [
         ("client-secret", "s3cr3t".to_owned()),
+        ("corp-client-secret", "another s3cr3t".to_owned()),
         (
             "session-keys",
             "g7hTA+zxc+zxpZyCk+ypr97jkh4o+RmyRvAE6qEfHto=".to_owned(),

@@ -1,5 +1,5 @@
-//! Several providers for people (docs/providers.md#several-providers): they choose one, and no
-//! account, group, session or answer of one provider counts as one of another.
+//! Several providers for people (docs/providers.md): they choose one, and no account, group,
+//! session or answer of one provider counts as one of another.
 
 use std::time::Duration;
 
@@ -59,8 +59,8 @@ fn add_apps_with_a_limit(settings: &mut Settings) {
 }
 
 impl Rig {
-    /// A site with a second provider, at which the same names have accounts. `keys` are more keys of
-    /// its table.
+    /// A site with a second provider, at which the same names have accounts. `keys` are more keys
+    /// of its table.
     async fn start(keys: &str, change: fn(&mut Settings)) -> Rig {
         let (clock, manual_clock) = Clock::manual();
         let port = free_port();
