@@ -64,6 +64,13 @@ async fn a_page_is_opened_and_read_and_its_links_and_scripts_work() {
             .await,
         json!(200)
     );
+    chromium.run("console.error('a mistake')").await;
+    let errors = chromium.errors().await;
+    assert!(
+        errors.iter().any(|error| error.contains("a mistake")),
+        "{errors:?}"
+    );
+    assert_eq!(chromium.errors().await, Vec::<String>::new());
     let targets: Vec<String> = backend
         .seen()
         .iter()

@@ -106,6 +106,7 @@ impl Chromium {
             "browserName": "chrome",
             "acceptInsecureCerts": key.is_none(),
             "timeouts": { "pageLoad": patience, "script": patience },
+            "goog:loggingPrefs": { "browser": "SEVERE" },
             "goog:chromeOptions": { "args": flags },
         });
         let body = json!({ "capabilities": { "alwaysMatch": wanted } });
@@ -209,6 +210,15 @@ impl Chromium {
             // WebDriver has no event to wait for.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The errors in the console since the last call: failed requests, refused WebSockets,
+    /// exceptions, and what scripts write there. A failed request begins with its address.
+    pub async fn errors(&self) -> Vec<String> {
+        let log = self.post("/se/log", json!({ "type": "browser" })).await;
+        let entries = log.as_array().unwrap_or_else(|| panic!("no log: {log}"));
+        let messages = entries.iter().map(|entry| entry["message"].clone());
+        messages.map(text_of).collect()
     }
 
     /// Opens an empty tab; from now on everything is done there.
