@@ -46,7 +46,7 @@ test-cluster: ## tests on a whole Kubernetes cluster, with real pods (Debian 12 
 	cargo build --bins --tests
 	tests/real/kube/cluster.sh --nodes 2 --hollow 2 tests/real/kube/cluster/suite.sh
 
-# Not part of `make test`: the first run installs JupyterLab, MLflow, Next.js and Envoy, which takes some minutes and is cached.
+# Not part of `make test`: the first run installs the apps of docs/apps.md and Envoy, which takes some minutes and is cached.
 test-apps: install ## tests with real apps in a real browser, on paths and hosts, and with Envoy
 	LUDGATE_APPS=$$(tests/real/apps/install.sh) cargo test --test it real_apps:: -- --nocapture --test-threads=1
 

