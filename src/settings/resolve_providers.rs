@@ -83,7 +83,8 @@ fn check_prefixes(table: &ConfigSection<'_>, id: &ProviderId, trusted: &[Trusted
     });
     // Without a prefix, groups with names of this provider are refused one by one.
     let mut prefixes = prefixes.filter(|prefix| !prefix.is_empty());
-    if let Some(other) = prefixes.find(|prefix| overlap(prefix, &own)) {
+    let is_similar = |prefix: &str| overlap(&prefix.to_ascii_lowercase(), &own);
+    if let Some(other) = prefixes.find(|prefix| is_similar(prefix)) {
         let what = format!(
             "{own:?} and the prefix {other:?} of a trusted issuer begin alike, so accounts could \
              share a name"
@@ -210,6 +211,7 @@ mod tests {
             ),
             (CORP.replace("https://corp", "http://corp"), "must be https"),
             (CORP.to_owned() + &trusting("corp:"), "begin alike"),
+            (CORP.to_owned() + &trusting("Corp:"), "begin alike"),
             (CORP.to_owned() + &trusting("c"), "begin alike"),
             (CORP.to_owned() + &trusting("corp:x"), "begin alike"),
             (

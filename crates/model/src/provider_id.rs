@@ -38,6 +38,15 @@ impl ProviderId {
     pub fn unqualify<'n>(&self, name: &'n str) -> Option<&'n str> {
         name.strip_prefix(&*self.0)?.strip_prefix(':')
     }
+
+    /// Whether a reader may take a name for one of this provider. Apps may ignore case, and blanks
+    /// or slashes at the beginning.
+    pub fn is_resembled_by(&self, name: &str) -> bool {
+        let is_ignored = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+        let name = name.trim_start_matches(is_ignored);
+        let before_colon = name.split_once(':').map(|(before, _)| before);
+        before_colon.is_some_and(|id| id.eq_ignore_ascii_case(&self.0))
+    }
 }
 
 impl fmt::Display for ProviderId {
@@ -79,6 +88,27 @@ mod tests {
             "x:corp:alice",
         ] {
             assert_eq!(corp.unqualify(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_apps_may_take_for_one_of_the_provider_resembles_it() {
+        let corp = ProviderId::new("corp").expect("an id");
+        for name in [
+            "corp:alice",
+            "corp:",
+            "Corp:alice",
+            "CORP:alice",
+            "/corp:alice",
+            "//corp:alice",
+            " \tcorp:alice",
+            "\0corp:alice",
+            "\u{a0}corp:alice",
+        ] {
+            assert!(corp.is_resembled_by(name), "{name:?}");
+        }
+        for name in ["", "corp", "corporate:alice", "x:corp:alice", "x/corp:a"] {
+            assert!(!corp.is_resembled_by(name), "{name:?}");
         }
     }
 }

@@ -85,7 +85,7 @@ impl AccountMapping {
     fn unless_reserved(&self, person: PersonClaims) -> Result<PersonClaims, ReservedName> {
         let other_of = |name: &str| {
             let mut others = self.others.iter();
-            others.find(|other| other.unqualify(name).is_some())
+            others.find(|other| other.is_resembled_by(name))
         };
         let username = person.preferred_username.as_deref();
         let groups = person.groups.iter().map(GroupName::as_str);
@@ -104,7 +104,9 @@ impl AccountMapping {
         let groups: Vec<_> = person.groups.iter().filter_map(qualify).collect();
         // A name that is too long with the prefix is left out.
         let are_cut = groups.len() < person.groups.len();
+        // With the prefix, an empty one would be a name, and the same for all who have it.
         let username = person.preferred_username.as_deref();
+        let username = username.filter(|name| !name.is_empty());
         let mut account = PersonClaims {
             subject: provider.qualify(&person.subject),
             // Labs and apps may take it for the name of an account.
@@ -172,6 +174,13 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_username_stays_none() {
+        let mapping = AccountMapping::of_further(corp(), false);
+        let account = mapping.account(person("alice", "", &[]));
+        assert_eq!(account.expect("an account").preferred_username, None);
+    }
+
+    #[test]
     fn a_group_whose_name_becomes_too_long_leaves_the_list_partial() {
         let mapping = AccountMapping::of_further(corp(), false);
         let long = "g".repeat(255);
@@ -193,7 +202,10 @@ mod tests {
             ("alice", "al", "corp:a", false),
             // A slash at the beginning is no part of a group's name.
             ("alice", "al", "/corp:a", false),
+            ("alice", "al", "//corp:a", false),
             ("corp:", "al", "a", false),
+            ("Corp:alice", "al", "a", false),
+            ("alice", " CORP:al", "a", false),
         ] {
             let account = mapping.account(person(subject, username, &[group]));
             let refused = ReservedName(corp());
