@@ -72,8 +72,7 @@ pub struct Gateway {
 impl Gateway {
     /// The provider of a sign-in; `None`: it is not configured any more.
     pub fn provider(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
-        let providers = &self.oidc.as_ref()?.providers;
-        providers.get(sign_in.tokens.provider.as_ref())
+        self.oidc.as_ref()?.providers.of_sign_in(sign_in)
     }
 
     /// Revokes the refresh token of an ended sign-in at the provider, in the background.

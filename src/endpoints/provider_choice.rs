@@ -38,7 +38,7 @@ pub(super) fn choice(
         Ok(Some(name)) => ProviderId::new(&name).and_then(|id| providers.get(Some(&id))),
         Ok(None) => {
             let sign_in = call.sign_in().filter(|_| !selects_account);
-            let known = sign_in.and_then(|it| providers.get(it.tokens.provider.as_ref()));
+            let known = sign_in.and_then(|it| providers.of_sign_in(&it));
             return known.map_or(ProviderChoice::Open, |known| {
                 ProviderChoice::Made(known.clone())
             });

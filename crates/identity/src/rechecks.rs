@@ -269,11 +269,13 @@ impl Rechecks {
 
     /// The provider of a sign-in; `None`: it is not configured any more.
     fn provider(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
-        self.oidc.providers.get(sign_in.tokens.provider.as_ref())
+        self.oidc.providers.of_sign_in(sign_in)
     }
 
     fn is_provider_away(&self, sign_in: &SignIn, now: Moment) -> bool {
-        self.provider(sign_in)
+        let providers = &self.oidc.providers;
+        providers
+            .get(sign_in.tokens.provider.as_ref())
             .is_some_and(|provider| provider.outage.is_under_way(now))
     }
 

@@ -405,3 +405,32 @@ async fn replicas_know_the_provider_of_a_session_and_end_one_of_a_removed_provid
         "no token of another"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_token_is_sent_to_the_provider_that_has_the_id_of_another_now() {
+    let redis = RedisServer::start().await;
+    let rig = Rig::start(&redis.section(), add_apps).await;
+    let swapped = |settings: &mut Settings| {
+        add_apps(settings);
+        let identity = settings.identity.as_mut().expect("the default one");
+        std::mem::swap(&mut identity.issuer, &mut identity.providers[0].issuer);
+    };
+    let swapped = rig.world.replica(swapped).await;
+    for world in [&rig.world, &swapped] {
+        world.until_counted("ludgate_session_store_up 1").await;
+    }
+    for id in ["corp", "default"] {
+        let mut alice = rig.signed_in(id, "alice").await;
+        let default: &DemoProvider = &rig.world.provider;
+        let providers = [&rig.corp, default];
+        let calls = || providers.map(|it| it.calls("refresh") + it.calls("revoke"));
+        let before = calls();
+        rig.world.manual_clock.advance(RECHECK);
+        alice.turn_to(swapped.running.address);
+        until_async("the session is revoked", async || {
+            alice.fetch("/apps/usr/x").await.status() == 401
+        })
+        .await;
+        assert_eq!(calls(), before, "{id}");
+    }
+}

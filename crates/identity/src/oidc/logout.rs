@@ -25,7 +25,7 @@ use crate::{
     session::{logout_scope::LogoutScope, record::SignIn},
 };
 
-/// Longest logout token that is parsed, in bytes.
+/// Longest token that is parsed, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
 /// Greatest age of a logout token, in seconds: it is sent as soon as it is issued, so an old one is
 /// a replay.
@@ -46,7 +46,7 @@ pub struct LogoutClaims {
     pub id: String,
 }
 
-/// The issuer that a logout token names. Nothing about it is verified yet.
+/// The issuer that a token names. Nothing is verified.
 pub(super) fn unverified_issuer(token: &str) -> Option<String> {
     if token.len() > MAX_TOKEN {
         return None;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     model::{provider_id::ProviderId, upstream_health::UpstreamFailure},
-    session::keys::KeyRing,
+    session::{keys::KeyRing, record::SignIn},
 };
 
 /// A provider where people sign in.
@@ -119,6 +119,18 @@ impl Providers {
     /// configured any more.
     pub fn get(&self, id: Option<&ProviderId>) -> Option<&Arc<SignInProvider>> {
         self.iter().find(|provider| provider.id() == id)
+    }
+
+    /// The provider that issued the tokens of a sign-in. `None`: it is not configured any more. An
+    /// id, or the place of the default provider, may belong to another issuer now, which must not
+    /// get these tokens.
+    pub fn of_sign_in(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
+        let provider = self.get(sign_in.tokens.provider.as_ref())?;
+        let id_token = sign_in.tokens.id_token.as_ref();
+        let id_token = id_token.filter(|_| self.are_several());
+        let issuer = id_token.and_then(|token| unverified_issuer(token.expose()));
+        let is_same = issuer.is_none_or(|issuer| issuer == provider.issuer().as_str());
+        is_same.then_some(provider)
     }
 
     /// The provider with an issuer.
