@@ -154,15 +154,18 @@ fn keeps_fragment(call: EndpointCall<'_, '_>) -> bool {
 /// Completes a sign-in with what the provider sent back.
 pub(super) async fn callback(call: EndpointCall<'_, '_>) -> EndpointReply {
     let gateway = call.gateway;
+    let id = callback_provider(call.request.arrival.target.path(), call.site());
+    let providers = gateway.oidc.as_ref().map(|oidc| &oidc.providers);
+    let provider = providers.and_then(|providers| providers.get(id.as_ref()));
+    // The callback of a provider that is not configured is an address like any other.
+    if id.is_some() && provider.is_none() {
+        return EndpointReply::refuse(Reason::NotFound);
+    }
     if !gateway.sign_in_rate.admits(call.request.client) {
         return EndpointReply::refuse(Reason::TooOften);
     }
-    let Some(oidc) = &gateway.oidc else {
+    let Some(provider) = provider.cloned() else {
         return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, "/");
-    };
-    let id = callback_provider(call.request.arrival.target.path(), call.site());
-    let Some(provider) = oidc.providers.get(id.as_ref()).cloned() else {
-        return EndpointReply::refuse(Reason::NotFound);
     };
     provider.wait_until_known().await;
     let returned = match returned(call) {

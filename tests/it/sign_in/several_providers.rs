@@ -279,6 +279,16 @@ async fn an_answer_of_one_provider_is_refused_at_the_address_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_further_providers_their_callbacks_do_not_exist() {
+    let changes: [fn(&mut Settings); 2] = [|_| {}, |settings| settings.identity = None];
+    for change in changes {
+        let world = World::with("", change).await;
+        let target = "/oauth2/callback/corp?code=a&state=b";
+        assert_eq!(world.browser().open(target).await.status(), 404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sign_out_goes_on_to_the_provider_of_the_person() {
     let rig = Rig::start("", add_apps).await;
     let (default, corp) = (rig.world.provider.issuer(), rig.corp.issuer());
