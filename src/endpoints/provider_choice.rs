@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use url::form_urlencoded;
+
 use super::call::EndpointCall;
 use crate::{
     identity::oidc::providers::{Providers, SignInProvider},
@@ -9,7 +11,9 @@ use crate::{
     pages::{ProviderLink, ProvidersPage},
 };
 
-/// The value of the parameter `provider` that names the default provider.
+/// The parameter that names a provider.
+const PARAMETER: &str = "provider";
+/// Its value that names the default provider.
 const DEFAULT: &str = "default";
 
 /// Where a sign-in takes place.
@@ -32,7 +36,7 @@ pub(super) fn choice(
     if !providers.are_several() {
         return ProviderChoice::Made(providers.default_provider().clone());
     }
-    let chosen = match call.query("provider") {
+    let chosen = match call.query(PARAMETER) {
         Err(_) => None,
         Ok(Some(name)) if name == DEFAULT => Some(providers.default_provider()),
         Ok(Some(name)) => ProviderId::new(&name).and_then(|id| providers.get(Some(&id))),
@@ -49,16 +53,38 @@ pub(super) fn choice(
     })
 }
 
-/// The page on which the person chooses. Its links are the address of the request, which has no
-/// choice yet, with one.
+/// Whether a page of another origin leads a person who is signed in at one provider to another one.
+/// That would end the session and make them another person, often without a question. So they
+/// choose on the page, whose links are of our own origin.
+pub(super) fn is_foreign_switch(call: EndpointCall<'_, '_>, providers: &Providers) -> bool {
+    if !providers.are_several() || !call.request.is_from_another_origin() {
+        return false;
+    }
+    let asked = call.query(PARAMETER).ok().flatten();
+    let (Some(asked), Some(sign_in)) = (asked, call.sign_in()) else {
+        return false;
+    };
+    let own = sign_in.tokens.provider.as_ref();
+    asked != own.map_or(DEFAULT, ProviderId::as_str)
+}
+
+/// The page on which the person chooses. Its links are the address of the request, with a choice.
 pub(super) fn page<'p>(call: EndpointCall<'_, '_>, providers: &'p Providers) -> ProvidersPage<'p> {
     let target = &call.request.arrival.target;
-    let separator = if target.query().is_some() { '&' } else { '?' };
+    let is_choice = |pair: &str| {
+        let mut pairs = form_urlencoded::parse(pair.as_bytes());
+        pairs.any(|(name, _)| name == PARAMETER)
+    };
+    let others = target.query().unwrap_or_default().split('&');
+    let others: String = others
+        .filter(|pair| !pair.is_empty() && !is_choice(pair))
+        .map(|pair| format!("{pair}&"))
+        .collect();
     let link = |provider: &'p Arc<SignInProvider>| {
         let id = provider.id().map_or(DEFAULT, ProviderId::as_str);
         ProviderLink {
             name: provider.name(),
-            href: format!("{target}{separator}provider={id}"),
+            href: format!("{}?{others}{PARAMETER}={id}", target.path()),
         }
     };
     ProvidersPage {

@@ -77,6 +77,11 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
             return reply;
         }
     }
+    let providers = call.gateway.oidc.as_ref().map(|oidc| &oidc.providers);
+    // Before the start page: its script leads on from our own origin.
+    if let Some(providers) = providers.filter(|it| provider_choice::is_foreign_switch(call, it)) {
+        return EndpointReply::page(Page::plain(&provider_choice::page(call, providers)));
+    }
     if keeps_fragment(call) {
         let page = StartPage {
             onward: format!("{}&go=1", call.request.arrival.target),
@@ -84,14 +89,13 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
         };
         return EndpointReply::page(Page::scripted(&page, KEEP_FRAGMENT));
     }
-    let Some(oidc) = &call.gateway.oidc else {
+    let Some(providers) = providers else {
         return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, &target);
     };
-    let provider = match provider_choice::choice(call, &oidc.providers, selects_account) {
+    let provider = match provider_choice::choice(call, providers, selects_account) {
         ProviderChoice::Made(provider) => provider,
         ProviderChoice::Open => {
-            let page = provider_choice::page(call, &oidc.providers);
-            return EndpointReply::page(Page::plain(&page));
+            return EndpointReply::page(Page::plain(&provider_choice::page(call, providers)));
         }
         ProviderChoice::Invalid => {
             return bad_parameters("There is no such sign-in service.", call);

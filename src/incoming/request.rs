@@ -8,11 +8,12 @@ use super::{
     cookies::{self, Pair, Presented},
     malformed::Malformed,
     request_class::prefers_html,
+    request_origin::SEC_FETCH_SITE,
 };
 use crate::model::{
     arrival::{Arrival, RequestClass},
     client::Client,
-    header_values::single,
+    header_values::{Occurrence, occurrence, single},
     site::Site,
 };
 
@@ -116,6 +117,14 @@ impl<'h> IncomingRequest<'h> {
     /// Whether a browser sent it, as its Sec-Fetch headers say.
     pub fn has_fetch_metadata(&self) -> bool {
         self.headers.contains_key("sec-fetch-mode")
+    }
+
+    /// Whether a page of another origin led the browser here, as its Sec-Fetch headers say.
+    pub fn is_from_another_origin(&self) -> bool {
+        match occurrence(self.headers, &SEC_FETCH_SITE) {
+            Occurrence::Absent | Occurrence::Once(b"same-origin" | b"none") => false,
+            Occurrence::Once(_) | Occurrence::Repeated => true,
+        }
     }
 
     /// The header map, for `forward` to copy.

@@ -279,6 +279,37 @@ async fn an_answer_of_one_provider_is_refused_at_the_address_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_link_of_another_site_changes_no_session() {
+    let rig = Rig::start("", add_apps).await;
+    let mut alice = rig.signed_in("default", "alice").await;
+    let foreign = From::ForeignNavigation;
+    for target in [
+        "/oauth2/start?provider=corp&rd=%2Fapps%2Fusr%2F",
+        "/oauth2/start?rd=%2Fapps%2Fusr%2F&go=1&%70rovider=corp",
+    ] {
+        let page = alice.once("GET", target, foreign, "", b"").await;
+        assert_eq!(page.status(), 200, "{page:?}");
+        let to_corp = link(&page, "corp");
+        assert_eq!(to_corp.matches("rovider=").count(), 1, "{to_corp}");
+        let authorize = location(&alice.open(&to_corp).await);
+        assert!(authorize.starts_with(rig.corp.issuer()), "{authorize}");
+    }
+    // Without a session there is none to lose, and the own provider may be named.
+    let issuers = [rig.world.provider.issuer(), rig.corp.issuer()];
+    let mut visitor = rig.world.browser();
+    for (browser, id, issuer) in [
+        (&mut alice, "default", issuers[0]),
+        (&mut visitor, "corp", issuers[1]),
+    ] {
+        let target = format!("/oauth2/start?provider={id}&go=1");
+        let begun = browser.once("GET", &target, foreign, "", b"").await;
+        let authorize = location(&begun);
+        assert!(authorize.starts_with(issuer), "{authorize}");
+    }
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_further_providers_their_callbacks_do_not_exist() {
     let changes: [fn(&mut Settings); 2] = [|_| {}, |settings| settings.identity = None];
     for change in changes {
