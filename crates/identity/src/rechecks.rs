@@ -267,9 +267,11 @@ impl Rechecks {
         }
     }
 
-    /// The provider of a sign-in; `None`: it is not configured any more.
+    /// The provider of a sign-in; `None`: it is not configured any more, or the names of the person
+    /// are those of a provider that was added.
     fn provider(&self, sign_in: &SignIn) -> Option<&Arc<SignInProvider>> {
-        self.oidc.providers.of_sign_in(sign_in)
+        let provider = self.oidc.providers.of_sign_in(sign_in)?;
+        provider.can_have(&sign_in.principal()).then_some(provider)
     }
 
     fn is_provider_away(&self, sign_in: &SignIn, now: Moment) -> bool {

@@ -2,7 +2,11 @@
 //! that it gives them; those of a further one have `<id>:` before them. So no account of one
 //! provider matches a rule that names one of another.
 
-use crate::model::{access::GroupName, principal::PersonClaims, provider_id::ProviderId};
+use crate::model::{
+    access::GroupName,
+    principal::{PersonClaims, Principal},
+    provider_id::ProviderId,
+};
 
 /// An account of the default provider is named like one of another provider, or is in a group with
 /// such a name.
@@ -73,6 +77,18 @@ impl AccountMapping {
         }
     }
 
+    /// Whether a person of an earlier sign-in has names that accounts of the provider may have. A
+    /// provider that was added since may have them now.
+    pub(super) fn can_have(&self, person: &Principal) -> bool {
+        let username = person.preferred_username.as_deref();
+        match &self.provider {
+            None => self
+                .namesake(&person.subject, username, person.groups())
+                .is_none(),
+            Some(provider) => provider.unqualify(&person.subject).is_some(),
+        }
+    }
+
     /// Removes an e-mail address that does not count. Apps would trust the header with it, as they
     /// do for people of the default provider.
     pub(super) fn remove_untrusted_email(&self, person: &mut PersonClaims) {
@@ -83,20 +99,26 @@ impl AccountMapping {
     }
 
     fn unless_reserved(&self, person: PersonClaims) -> Result<PersonClaims, ReservedName> {
-        let other_of = |name: &str| {
-            let mut others = self.others.iter();
-            others.find(|other| other.is_resembled_by(name))
-        };
         let username = person.preferred_username.as_deref();
-        let groups = person.groups.iter().map(GroupName::as_str);
-        let mut names = std::iter::once(&*person.subject)
-            .chain(username)
-            .chain(groups);
-        let reserved = names.find_map(other_of);
-        match reserved {
+        match self.namesake(&person.subject, username, &person.groups) {
             Some(other) => Err(ReservedName(other.clone())),
             None => Ok(person),
         }
+    }
+
+    /// The further provider whose accounts or groups have such names.
+    fn namesake(
+        &self,
+        subject: &str,
+        username: Option<&str>,
+        groups: &[GroupName],
+    ) -> Option<&ProviderId> {
+        let groups = groups.iter().map(GroupName::as_str);
+        let mut names = std::iter::once(subject).chain(username).chain(groups);
+        names.find_map(|name| {
+            let mut others = self.others.iter();
+            others.find(|other| other.is_resembled_by(name))
+        })
     }
 
     fn of_further_provider(&self, provider: &ProviderId, person: PersonClaims) -> PersonClaims {
@@ -171,6 +193,23 @@ mod tests {
             .expect("an account");
         assert_eq!(account.email.as_deref(), Some("alice@example.com"));
         assert!(account.is_email_verified);
+    }
+
+    #[test]
+    fn a_session_from_before_a_provider_was_added_may_have_its_names() {
+        let default = AccountMapping::of_default(vec![corp()]);
+        let further = AccountMapping::of_further(corp(), false);
+        for (subject, username, group, of_default, of_further) in [
+            ("alice", "al", "a", true, false),
+            ("corp:alice", "al", "a", false, true),
+            ("alice", "corp:al", "a", false, false),
+            ("alice", "al", "corp:a", false, false),
+        ] {
+            let person = Principal::new(person(subject, username, &[group]), &[]);
+            assert_eq!(default.can_have(&person), of_default, "{person:?}");
+            assert_eq!(further.can_have(&person), of_further, "{person:?}");
+            assert!(AccountMapping::default().can_have(&person), "{person:?}");
+        }
     }
 
     #[test]

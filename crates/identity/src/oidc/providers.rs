@@ -15,7 +15,7 @@ use super::{
     userinfo::PersonCompletion,
 };
 use crate::{
-    model::{provider_id::ProviderId, upstream_health::UpstreamFailure},
+    model::{principal::Principal, provider_id::ProviderId, upstream_health::UpstreamFailure},
     session::{keys::KeyRing, record::SignIn},
 };
 
@@ -62,6 +62,11 @@ impl SignInProvider {
         let host = || settings.issuer.url().host_str();
         let name = settings.name.as_deref().or_else(host);
         name.unwrap_or("the sign-in service")
+    }
+
+    /// Whether a person of an earlier sign-in has names that its accounts may have.
+    pub(crate) fn can_have(&self, person: &Principal) -> bool {
+        self.context.settings.accounts.can_have(person)
     }
 
     /// Whether it is discovered. Until then people cannot sign in there.
