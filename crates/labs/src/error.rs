@@ -94,7 +94,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// There is no lab of a person whom the path of the request names.
+    /// The person in the path of the request has no lab.
     pub fn unknown_user(username: &str) -> LabError {
         LabError::UnknownUser {
             username: username.to_owned(),

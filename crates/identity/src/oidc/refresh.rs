@@ -181,7 +181,7 @@ impl RefreshOutcome {
     }
 }
 
-/// A person of whom the response says nothing, and the claims that must be fetched elsewhere.
+/// A person without news in the response, and the claims that must be fetched elsewhere.
 /// `subject` is the name of the account at the provider.
 fn nothing_new(subject: &str, before: &Principal) -> (PersonClaims, MissingClaims) {
     let person = PersonClaims {
