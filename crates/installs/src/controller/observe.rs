@@ -13,6 +13,7 @@ use ludgate_cluster::{
     object::DeepObject,
 };
 use ludgate_controllers::error::ReconcileError;
+use ludgate_model::error_cause::chain_text;
 
 use super::{
     annotations::{CREATED_FOR_ANNOTATION, target_name},
@@ -312,8 +313,16 @@ impl InstallationReconcile {
         let one = ListParams::default().limit(1);
         match with_deadline(DEADLINE, nodes.list_metadata(&one)).await {
             Ok(nodes) if nodes.items.is_empty() => TargetState::NoNodes,
-            // If the list fails, assume that there are nodes: the pods may still be scheduled.
-            Ok(_) | Err(_) => TargetState::Ready,
+            Ok(_) => TargetState::Ready,
+            Err(error) => {
+                // There may be nodes, so the pods may be scheduled.
+                let reason = chain_text(&error);
+                tracing::warn!(
+                    reason,
+                    "cannot list nodes for controller.installations.wait_for_nodes"
+                );
+                TargetState::Ready
+            }
         }
     }
 

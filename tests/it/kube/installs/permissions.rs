@@ -125,6 +125,7 @@ async fn without_a_node_nothing_is_installed_if_the_settings_say_so() {
         .expect("nodes")
         .items
         .is_empty();
+    grant_nodes(&installs).await;
     installs.definition(json!({})).await;
     if has_nodes {
         // Another test, or the cluster of the tester, has nodes.
@@ -156,4 +157,23 @@ async fn without_a_node_nothing_is_installed_if_the_settings_say_so() {
     let object = installs.get("app-1").await.expect("an object");
     assert!(object.metadata.finalizers.is_none());
     assert!(installs.commands().is_empty());
+}
+
+/// Lets the controller list nodes. The shipped rights leave that to operators who use the key.
+async fn grant_nodes(installs: &Installs) {
+    let role = installs.own("nodes");
+    let rules = ["--verb=list", "--resource=nodes"];
+    let create = [&["create", "clusterrole", &role], rules.as_slice()].concat();
+    installs.namespace().kubectl(&create, "").await;
+    let role_option = format!("--clusterrole={role}");
+    let namespace = &installs.namespace().name;
+    let account = format!("--serviceaccount={namespace}:ludgate-controller");
+    let bind = [
+        "create",
+        "clusterrolebinding",
+        &role,
+        &role_option,
+        &account,
+    ];
+    installs.namespace().kubectl(&bind, "").await;
 }
