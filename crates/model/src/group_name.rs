@@ -18,6 +18,13 @@ impl GroupName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A text that [`GroupName::new`] reads as this group, for records. Reading removes one slash
+    /// at the beginning: without another one, `/a` would be read as the group `a`.
+    pub fn to_record(&self) -> String {
+        let slash = if self.0.starts_with('/') { "/" } else { "" };
+        format!("{slash}{}", self.0)
+    }
 }
 
 impl fmt::Display for GroupName {
@@ -35,5 +42,18 @@ mod tests {
         assert_eq!(GroupName::new("/phusers"), GroupName::new("phusers"));
         assert_ne!(GroupName::new("/other/phusers"), GroupName::new("/phusers"));
         assert_ne!(GroupName::new("PHUSERS"), GroupName::new("phusers"));
+    }
+
+    #[test]
+    fn a_group_that_begins_with_a_slash_is_read_as_it_was_recorded() {
+        let longest = format!("//{}", "a".repeat(255));
+        for written in ["a", "/a", "//a", "///a", "b/a", "//corp:a", &*longest] {
+            let group = GroupName::new(written).expect("a group");
+            let read = GroupName::new(&group.to_record());
+            assert_eq!(read.as_ref(), Some(&group), "{written}");
+        }
+        let recorded = |written| GroupName::new(written).map(|group| group.to_record());
+        assert_eq!(recorded("//a").as_deref(), Some("//a"));
+        assert_eq!(recorded("/a").as_deref(), Some("a"));
     }
 }

@@ -142,7 +142,7 @@ impl StoredSignIn {
                 email: person.email.as_deref().map(str::to_owned),
                 is_email_verified: person.is_email_verified,
                 preferred_username: person.preferred_username.as_deref().map(str::to_owned),
-                groups: person.groups().iter().map(stored_group).collect(),
+                groups: person.groups().iter().map(GroupName::to_record).collect(),
                 are_groups_partial: person.are_groups_partial(),
                 is_admin: person.is_admin,
                 other_id: person.other_id.as_deref().map(str::to_owned),
@@ -215,15 +215,6 @@ impl StoredSignIn {
             console: None,
         };
         (Arc::new(person), tokens)
-    }
-}
-
-/// Reading a group's name removes one slash at its beginning: without another one, `/a` would be
-/// read as the group `a`.
-fn stored_group(group: &GroupName) -> String {
-    match group.as_str() {
-        name if name.starts_with('/') => format!("/{name}"),
-        name => name.to_owned(),
     }
 }
 
@@ -342,17 +333,6 @@ mod tests {
         let (person, _) = record.into_parts();
         let wanted = AuthenticationEvent::new(Some(17), Some("gold"));
         assert_eq!(person.authentication, wanted);
-    }
-
-    #[test]
-    fn a_group_that_begins_with_a_slash_stays_another_one() {
-        for written in ["a", "/a", "//a", "///a", "b/a", "//corp:a"] {
-            let group = GroupName::new(written).expect("a group");
-            let read = GroupName::new(&stored_group(&group));
-            assert_eq!(read.as_ref(), Some(&group), "{written}");
-        }
-        let group = GroupName::new("//a").expect("a group");
-        assert_eq!(stored_group(&group), "//a");
     }
 
     #[test]
