@@ -193,7 +193,7 @@ fn only_match(
 
 fn stored(token: &NewServiceToken, request: &ServiceTokenRequest) -> StoredToken {
     let apps = request.apps.iter().map(|app| app.as_str().to_owned());
-    let groups = request.groups.iter().map(|group| group.as_str().to_owned());
+    let groups = request.groups.iter().map(GroupName::to_record);
     StoredToken {
         key: token.key(),
         record: ServiceTokenRecord {
@@ -210,6 +210,7 @@ fn stored(token: &NewServiceToken, request: &ServiceTokenRequest) -> StoredToken
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service_tokens::record::ServiceToken;
 
     fn request(name: &str, created: i64) -> ServiceTokenRequest {
         ServiceTokenRequest {
@@ -246,5 +247,21 @@ mod tests {
         let again = registry.revoke_by_hash(&hash).await;
         assert!(matches!(again, Err(TokenRegistryError::UnknownHash(_))));
         assert_eq!(registry.list().await.expect("listed"), TokenList::default());
+    }
+
+    #[tokio::test]
+    async fn a_token_is_in_the_groups_that_it_was_made_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = TokenRegistry::File(TokenFile::new(folder.path().join("tokens.json")));
+        let names = ["a", "/b", "//c", "d/e"].map(GroupName::new);
+        let wanted = ServiceTokenRequest {
+            groups: names.into_iter().flatten().collect(),
+            ..request("one", 1)
+        };
+        registry.create(&wanted).await.expect("made");
+        let listed = registry.list().await.expect("listed");
+        let record = listed.tokens[0].record.clone();
+        let token = ServiceToken::new(record).expect("a token");
+        assert_eq!(token.principal().groups(), wanted.groups);
     }
 }
