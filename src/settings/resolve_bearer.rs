@@ -92,6 +92,14 @@ mod tests {
         );
         for (table, wanted) in [
             ("{ url = \"http://id.test/i\" }", "must be an https address"),
+            (
+                "{ url = \"https://a:canary@id.test\" }",
+                "must be an https address",
+            ),
+            (
+                "{ url = \"https://a:canary@id.test:99999\" }",
+                "is no URL: invalid port number",
+            ),
             ("{ scope = [] }", "did you mean scopes?"),
             ("true", "expected a table"),
         ] {
@@ -100,6 +108,7 @@ mod tests {
                 panic!("{table} is accepted");
             };
             assert!(errors.contains(wanted), "{errors}");
+            assert!(!errors.contains("canary"), "{errors}");
         }
     }
 }

@@ -52,7 +52,8 @@ fn is_encrypted_or_local(url: &Url) -> bool {
 
 /// Parses a URL to which a token may be sent, and whose answer is believed.
 pub(super) fn confidential_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    // The text is not quoted: it may have a user with a password.
+    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
     let has_user = !url.username().is_empty() || url.password().is_some();
     if has_user || !is_encrypted_or_local(&url) {
         return Err(
