@@ -6,6 +6,8 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    marker::PhantomData,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -97,7 +99,7 @@ impl ConnectionActivity {
         // Neither here nor at the end an atomic addition, which would lock the bus.
         let active = self.active_requests.load(Relaxed);
         self.active_requests.store(active + 1, Relaxed);
-        ActiveRequest(self.clone())
+        ActiveRequest(self.clone(), PhantomData)
     }
 
     /// The connection has become a WebSocket: the following bytes are no requests.
@@ -189,9 +191,10 @@ impl ConnectionActivity {
     }
 }
 
-/// Keeps a request counted as active.
+/// Keeps a request counted as active. Not `Send`, because two threads that changed the count at
+/// once would lose a change.
 #[derive(Debug)]
-pub struct ActiveRequest(Arc<ConnectionActivity>);
+pub struct ActiveRequest(Arc<ConnectionActivity>, PhantomData<Rc<()>>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
