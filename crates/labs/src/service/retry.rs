@@ -59,6 +59,12 @@ impl Limits {
         }
     }
 
+    /// How long a wait may take at most: half of the time that is left is for what follows it.
+    pub(super) fn cap_wait(&self, longest: Duration) -> Duration {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        longest.min(left / 2)
+    }
+
     /// Never returns once the lock is no longer valid. The work is dropped then. A process that was
     /// suspended may get here before that happens.
     async fn check_lock(&self) {
@@ -216,6 +222,17 @@ mod tests {
     async fn a_server_that_is_busy_is_asked_again() {
         let (done, calls) = run(&[503, 503, 503, 429, 409, 500], &limits(60)).await;
         assert_eq!((done, calls), (Ok(()), 7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_leaves_half_of_the_remaining_time() {
+        let limits = limits(60);
+        for (seconds_until, wanted) in [(0, 20), (20, 20), (40, 10), (60, 0), (90, 0)] {
+            let until = limits.deadline - limits.limit + Duration::from_secs(seconds_until);
+            tokio::time::sleep_until(until).await;
+            let cap = limits.cap_wait(Duration::from_secs(20));
+            assert_eq!(cap.as_millis().div_ceil(1000), wanted, "{seconds_until}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

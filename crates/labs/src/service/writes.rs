@@ -187,7 +187,7 @@ impl LabWrites<'_> {
             pod.and_then(|pod| pod.uid()).as_deref() == Some(uid)
         };
         let gone = self.until_gone(kind, name, uid, is_stored);
-        let longest = MAX_POD_WAIT.min(self.limits.limit / 2);
+        let longest = self.limits.cap_wait(MAX_POD_WAIT);
         timeout(longest, gone).await.unwrap_or_else(|_elapsed| {
             tracing::warn!(object = call.object, "the pod does not end in time");
             Ok(())
