@@ -442,6 +442,13 @@ impl LabRecord {
         is_pending && self.running().is_none() && !self.has_failed
     }
 
+    /// Whether the pod or the namespace ends although no operation runs: an earlier process may
+    /// have begun a deletion.
+    pub(super) fn is_ending(&self) -> bool {
+        let status = self.state.as_ref().map(|state| state.status);
+        self.running().is_none() && status == Some(LabStatus::Terminating)
+    }
+
     /// Whether the state comes from a request.
     pub(super) fn is_requested(&self) -> bool {
         self.state.is_some() && !self.is_rebuilt

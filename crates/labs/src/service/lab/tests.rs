@@ -268,6 +268,26 @@ fn a_pending_lab_of_another_process_goes_on() {
 }
 
 #[test]
+fn a_deletion_of_another_process_goes_on_while_the_pod_ends() {
+    let mut record = LabRecord::default();
+    assert!(!record.is_ending());
+    record.rebuild(LabState {
+        status: LabStatus::Terminating,
+        ..pending()
+    });
+    // The namespace is not deleted yet, and the lab is not dead.
+    assert!(record.is_ending());
+    assert!(!record.is_left_over(true, Duration::ZERO));
+    let deletion = delete(&mut record, 1);
+    assert!(!record.is_ending());
+    record.end(&deletion, LabStatus::Failed, false);
+    deletion.finish(Ok(()));
+    assert!(!record.is_ending());
+    record.observe(pod(LabStatus::Terminating));
+    assert!(record.is_ending());
+}
+
+#[test]
 fn an_operation_that_another_process_takes_over_leaves_nothing_behind() {
     let mut record = LabRecord::default();
     let operation = spawn(&mut record, 1);

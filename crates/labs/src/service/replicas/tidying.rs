@@ -86,7 +86,8 @@ impl LabService {
         if record.running().is_some() {
             return None;
         }
-        if is_ending || record.is_left_over(namespace.is_some(), self.reconcile_interval()) {
+        let is_left_over = record.is_left_over(namespace.is_some(), self.reconcile_interval());
+        if is_ending || record.is_ending() || is_left_over {
             return Some(OperationKind::Delete);
         }
         let is_unfinished = record.is_unfinished() && found.pod.is_some();
