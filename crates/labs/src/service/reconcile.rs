@@ -160,7 +160,7 @@ impl LabService {
             self.start_spawn(leading.clone(), lab, operation, work);
             return;
         }
-        // Of a deletion the pod ends first.
+        // A deletion ends the pod first, so the namespace need not end yet.
         let is_ending = status == Some(LabStatus::Terminating);
         let is_orphan = found.namespace.is_some() && status.is_none();
         if is_orphan || is_ending {

@@ -194,8 +194,9 @@ impl LabWrites<'_> {
         })
     }
 
-    /// The namespace, if it is of this lab. A watch that is behind may show an earlier one, whose
-    /// deletion would leave this one. One that only the watch still shows is waited for.
+    /// The namespace, if it is of this lab. It is read, since a watch that is behind may show an
+    /// earlier namespace of the same name. One that only the watch shows is returned too: a
+    /// deletion waits until the watch has seen its end.
     pub(super) async fn own_namespace(&self, name: &str) -> Result<Option<DynamicObject>, Stopped> {
         let found = match self.read(&namespaces(), cluster_wide(name)).await? {
             Some(namespace) => Some(namespace),

@@ -49,7 +49,7 @@ pub struct AssertionSettings {
 struct GatewayKeys {
     set: CoreJsonWebKeySet,
     refresh_at: Moment,
-    /// The same for an assertion whose key is not in the set.
+    /// When they are fetched again for an assertion whose key is not in the set.
     retry_at: Moment,
 }
 
@@ -139,7 +139,7 @@ impl AssertionVerifier {
     async fn current_keys(&self, key: Option<&JsonWebKeyId>) -> Result<Arc<GatewayKeys>, LabError> {
         let known = self.keys.load_full();
         if known.is_due(key, self.clock.now()) {
-            // One call at a time. Only requests with an unknown key wait for that of another one.
+            // One call at a time. Others wait for it only if their key is unknown.
             let turn = match known.has(key) {
                 true => self.fetching.try_lock().ok(),
                 false => Some(self.fetching.lock().await),
