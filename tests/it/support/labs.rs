@@ -50,14 +50,15 @@ pub const HUB_TOKEN: &str = "token-of-the-hub";
 pub const USER_TOKEN: &str = "token-of-rachel";
 
 /// The configuration; the prefix of namespaces is that of the test. `interval` is the time after
-/// which dead labs are deleted, in seconds.
+/// which dead labs are deleted, in seconds. The longest deletion waits 20 seconds for a held pod,
+/// and 16 until Kubernetes looks at the namespace again.
 fn config(prefix: &str, interval: u64) -> LabsConfig {
     let text = format!(
         r"
 lab:
   namespacePrefix: {prefix}
   spawnTimeout: 60
-  deleteTimeout: 60
+  deleteTimeout: 90
   reconcileInterval: {interval}
   volumes:
     - name: home
