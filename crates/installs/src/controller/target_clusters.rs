@@ -205,8 +205,8 @@ impl TargetClusters {
                 is_live
             });
             has_failed = false;
-            // Secrets that wait for a name come last, since the others may free it. While one
-            // cannot be read, the name that it had stays its own.
+            // Secrets that wait for a name come last, since the others may free it. While a Secret
+            // cannot be read, none of them gets a name: it may be the name of that Secret.
             live.sort_by_key(|meta| {
                 let secret = followed.get(&meta.name_any());
                 secret.is_some_and(FollowedSecret::is_waiting)
