@@ -1,4 +1,4 @@
-//! Ten thousand apps: known in a moment, and one change among them within a second.
+//! Ten thousand apps: known in a moment, and a change of one of them without another list.
 
 use std::time::{Duration, Instant};
 
