@@ -86,14 +86,16 @@ impl IdentityCheck {
         self.attempted_at.store(now.0, Ordering::Relaxed);
     }
 
-    /// Whether the next check is due. True for one caller only, which must then run it. After a
-    /// failure the next check is due one interval later.
+    /// Whether the next check is due. True for one caller only, which must then run it, and never
+    /// while a check runs: one that falls due meanwhile is due afterwards. After a failure the next
+    /// check is due one interval later.
     pub fn is_due(&self, now: Moment, recheck: Duration) -> bool {
         let attempted = self.attempted_at.load(Ordering::Relaxed);
         // Up to a tenth sooner, different for each sign-in: people who signed in together are not
         // checked together.
         let sooner = millis(recheck) / 10 * u64::from(self.jitter) / 256;
         now.0 >= attempted.saturating_add(millis(recheck) - sooner)
+            && !self.is_running()
             && self
                 .attempted_at
                 .compare_exchange(attempted, now.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -131,5 +133,22 @@ impl IdentityCheck {
     /// Lets the next check start.
     pub(super) fn finish(&self) {
         self.is_running.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_falls_due_while_another_one_runs_is_due_after_it() {
+        const RECHECK: Duration = Duration::from_secs(300);
+        let check = IdentityCheck::new(Moment(0), 0, false);
+        let (first, second) = (Moment(0).after(RECHECK), Moment(0).after(2 * RECHECK));
+        assert!(check.is_due(first, RECHECK) && check.try_start());
+        assert!(!check.is_due(second, RECHECK), "the first one runs");
+        check.finish();
+        assert!(check.is_due(second, RECHECK));
+        assert!(!check.is_due(second, RECHECK), "another caller runs it");
     }
 }
