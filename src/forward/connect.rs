@@ -29,7 +29,7 @@ use crate::{
         app::{App, Protocol, Upstream, UpstreamScheme},
         concurrency_limit::LoadGuard,
     },
-    net::tcp::set_options,
+    net::{short_writes::ShortWrites, tcp::set_options},
     proxy_protocol,
 };
 
@@ -97,12 +97,11 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         UpstreamScheme::Unix(path) => {
             let socket = connect_unix(path).await;
             let socket = socket.map_err(|error| connect_fault(app, &error))?;
-            let socket = send_proxy_header(socket, app, key).await?;
+            let socket = prepare(socket, app, key).await?;
             handshake.start(socket, None).await
         }
         UpstreamScheme::Http => {
-            let tcp =
-                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
+            let tcp = prepare(connect_host(app, upstream, settings).await?, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Pods(pods) => {
@@ -110,14 +109,13 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
             let tcp = tcp
                 .inspect(set_options)
                 .map_err(|error| connect_fault(app, &error))?;
-            let tcp = send_proxy_header(tcp, app, key).await?;
+            let tcp = prepare(tcp, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Https | UpstreamScheme::Attested(_) => {
             let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
             // The PROXY header comes before TLS, as all its readers expect.
-            let tcp =
-                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
+            let tcp = prepare(connect_host(app, upstream, settings).await?, app, key).await?;
             let stream = connect_tls(tcp, app, upstream, config).await?;
             let proof = attest(&stream, app)?;
             if app.spec.protocol == Protocol::Http2
@@ -260,12 +258,13 @@ fn connect_fault(app: &App, error: &io::Error) -> Fault {
     note_cause(app, Fault::from_connect_error(error), error)
 }
 
-/// Names the client to an app that wants the PROXY protocol.
-async fn send_proxy_header<S: AsyncWrite + Unpin>(
+/// A connected socket, ready for HTTP or TLS. An app that wants the PROXY protocol has got the
+/// client's address.
+async fn prepare<S: AsyncWrite + Unpin>(
     mut stream: S,
     app: &App,
     key: PoolKey,
-) -> Result<S, Fault> {
+) -> Result<ShortWrites<S>, Fault> {
     if let Some(client) = key.client {
         let header = proxy_protocol::write::header(client);
         stream
@@ -273,7 +272,7 @@ async fn send_proxy_header<S: AsyncWrite + Unpin>(
             .await
             .map_err(|error| connect_fault(app, &error))?;
     }
-    Ok(stream)
+    Ok(ShortWrites::new(stream))
 }
 
 #[cfg(test)]
