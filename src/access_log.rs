@@ -22,6 +22,7 @@ use crate::{
     },
     forward::fault::{Fault, FaultOrigin},
     gateway::metrics::GatewayMetrics,
+    listener::connection::ActiveRequest,
     model::{
         activity::OpenUse, app::App, arrival::RequestClass, client::Client,
         clock::system_wall_millis, path_rule::RuleIndex, principal::Principal,
@@ -124,7 +125,7 @@ pub struct Entry {
     /// The rule of the app that denied access, where `labels` say that one did.
     pub denying_rule: RuleIndex,
     /// The time until the head of the app's answer.
-    pub upstream: Option<Duration>,
+    upstream: Option<Duration>,
     /// Why the app gave no answer to a permitted request.
     fault: Option<Fault>,
     /// The error behind the fault, where one is known.
@@ -135,6 +136,8 @@ pub struct Entry {
     pub bytes: u64,
     /// The app's answer broke off.
     pub broken: bool,
+    /// Keeps the connection from counting as idle.
+    pub busy: Option<ActiveRequest>,
 }
 
 /// The fields of a request head that only the line needs.
@@ -202,7 +205,16 @@ impl Entry {
             status: None,
             bytes: 0,
             broken: false,
+            busy: None,
         })
+    }
+
+    /// Notes that the app answered, or failed, a request that was permitted at `permitted`.
+    pub fn note_answer(&mut self, permitted: Instant) {
+        // Only lines have this time.
+        if self.head.is_some() {
+            self.upstream = Some(permitted.elapsed());
+        }
     }
 
     /// Records that the app gave no answer. The cause is read now: the next answer clears it.
@@ -337,6 +349,9 @@ impl Drop for Entry {
         metrics.requests.duration.observe(duration.as_secs_f64());
         if let Some(in_use) = self.in_use.take() {
             in_use.finish(ended);
+        }
+        if let Some(busy) = self.busy.take() {
+            busy.finish(ended);
         }
         if let Some(head) = &self.head {
             self.log.write(|line| self.write(head, line));

@@ -11,7 +11,7 @@ pub mod service_tokens;
 pub mod session_memo;
 pub mod source;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use http::HeaderValue;
 
@@ -70,7 +70,8 @@ impl Callers {
         }
     }
 
-    /// Identifies the caller of a request to this destination. An open one needs no caller.
+    /// Identifies the caller of a request to this destination. An open one needs no caller. A
+    /// session counts if it was valid when the request was received.
     ///
     /// # Errors
     /// [`Malformed::Cookies`].
@@ -79,6 +80,7 @@ impl Callers {
         request: &IncomingRequest<'_>,
         destination: &Destination,
         memo: &SessionMemo,
+        received: Instant,
     ) -> Result<Identified, Malformed> {
         if destination.is_open() {
             return Ok(Identified::anonymous());
@@ -89,7 +91,7 @@ impl Callers {
         // instead of being anonymous.
         let cookies_count =
             arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
-        let now = self.clock.now();
+        let now = self.clock.at(received);
         if cookies_count
             && let Some(session) = memo.find(request, app.id(), now)
             && !session.sign_in().check().is_required()

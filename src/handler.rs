@@ -119,7 +119,9 @@ impl Handler {
         let destination = &target.destination;
         let memo = &context.exchange.connection.session_memo;
         let callers = &self.gateway.callers;
-        let identified = callers.identify(request, destination, memo).await?;
+        let identified = callers
+            .identify(request, destination, memo, context.received)
+            .await?;
         answer.entry.person = identified.caller.principal().cloned();
         Ok(caller.insert(identified))
     }
@@ -130,14 +132,14 @@ impl Handler {
         request: Request<Incoming>,
         exchange: HttpExchange,
     ) -> Result<Response<ReplyBody>, Infallible> {
-        let started = Instant::now();
+        let received = Instant::now();
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
         let normalized = incoming::http2::normalize(&mut parts, connection.head_fields);
         let client = connection.peer.client(&parts.headers);
         let id = self.ids.next(&parts, &connection.peer);
         let revocation = exchange.exchange.revocation.clone();
-        let entry = Entry::new(self.log.clone(), started, &parts, client, id, revocation);
+        let entry = Entry::new(self.log.clone(), received, &parts, client, id, revocation);
         let snapshot = self.gateway.catalog.load();
         if connection.redirects {
             incoming::public_port::rewrite_host(&mut parts, snapshot.site());
@@ -148,6 +150,7 @@ impl Handler {
             snapshot: &snapshot,
             exchange: &exchange,
             client,
+            received,
         };
         let body = Either::Left(body);
         let mut side = Some(ClientSide { body, upgrade });
@@ -191,8 +194,7 @@ impl Handler {
                     let headers = response.headers_mut();
                     headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
                 }
-                response.body_mut().set_entry(entry);
-                exchange.finish(response)
+                exchange.finish(response, entry)
             }
             Reply::Tunnel(mut tunnel) => {
                 respond::append_cookies(&mut tunnel.head, cookies);

@@ -5,6 +5,8 @@
 //! Invariant: it begins no session, and the app's state does not matter, since the proxy itself
 //! forwards to the app.
 
+use std::time::Instant;
+
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{
@@ -123,7 +125,7 @@ async fn authorize(
     let memo = SessionMemo::default();
     *caller = gateway
         .callers
-        .identify(request, &destination, &memo)
+        .identify(request, &destination, &memo, Instant::now())
         .await?;
     let now = destination.app.decision_time(&gateway.clock);
     let permit = admit(destination, caller, arrival, call.site(), now)?;

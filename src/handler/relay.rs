@@ -80,7 +80,7 @@ impl Handler {
             ..self.outgoing(&permit, request, caller, context, usage.clone(), started)
         };
         let sent = self.forwarder.send(&outgoing, body).await;
-        answer.entry.upstream = Some(started.elapsed());
+        answer.entry.note_answer(started);
         let forwarded = sent.map_err(fault)?;
         if let Some(activity) = &app.route_activity
             && is_success(&forwarded)
