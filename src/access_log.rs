@@ -136,7 +136,7 @@ pub struct Entry {
     pub bytes: u64,
     /// The app's answer broke off.
     pub broken: bool,
-    /// Keeps the connection from counting as idle.
+    /// Keeps the connection from counting as idle. `None` before the answer, and for a WebSocket.
     pub busy: Option<ActiveRequest>,
 }
 

@@ -11,7 +11,7 @@ pub mod service_tokens;
 pub mod session_memo;
 pub mod source;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use http::HeaderValue;
 
@@ -70,8 +70,7 @@ impl Callers {
         }
     }
 
-    /// Identifies the caller of a request to this destination. An open one needs no caller. A
-    /// session counts if it was valid when the request was received.
+    /// Identifies the caller of a request to this destination. An open one needs no caller.
     ///
     /// # Errors
     /// [`Malformed::Cookies`].
@@ -80,7 +79,6 @@ impl Callers {
         request: &IncomingRequest<'_>,
         destination: &Destination,
         memo: &SessionMemo,
-        received: Instant,
     ) -> Result<Identified, Malformed> {
         if destination.is_open() {
             return Ok(Identified::anonymous());
@@ -91,7 +89,7 @@ impl Callers {
         // instead of being anonymous.
         let cookies_count =
             arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
-        let now = self.clock.at(received);
+        let now = self.clock.now();
         if cookies_count
             && let Some(session) = memo.find(request, app.id(), now)
             && !session.sign_in().check().is_required()

@@ -167,7 +167,7 @@ impl Forwarder {
         if arrival.class == RequestClass::WebSocket {
             return Box::pin(self.handshake(outgoing, target, chosen)).await;
         }
-        let (mut pooled, sent_at) = self.connection(outgoing, &mut chosen).await?;
+        let mut pooled = self.connection(outgoing, &mut chosen).await?;
         let deadlines = Deadlines::new(outgoing, &self.pool.settings);
         let (upload, state) = if has_body {
             Upload::new(body, self.upload_policy(outgoing, deadlines.is_call))
@@ -176,8 +176,7 @@ impl Forwarder {
         };
         let request = assemble(outgoing, target, upload, &self.spare)?;
         let sending = pin!(pooled.send(request));
-        let answered = pooled.response(sending, &state, sent_at, deadlines.head);
-        let (response, mut pooled) = match answered.await {
+        let (response, mut pooled) = match pooled.response(sending, &state, deadlines.head).await {
             Ok(answered) => answered,
             Err(failed) => {
                 let again = self.send_again(outgoing, &mut chosen, failed, &state, deadlines.head);
@@ -215,12 +214,12 @@ impl Forwarder {
     }
 
     /// A kept connection, else a new one. A request that must not be sent twice gets no kept
-    /// connection of an app that closes them without notice. Also the time, for the app's deadline.
+    /// connection of an app that closes them without notice.
     async fn connection(
         &self,
         outgoing: &Outgoing<'_, '_>,
         chosen: &mut ChosenUpstream,
-    ) -> Result<(PooledConnection, Instant), Fault> {
+    ) -> Result<PooledConnection, Fault> {
         let (app, holder) = (outgoing.permit.app(), outgoing.holder());
         let is_safe = outgoing.request.arrival.is_safe_to_repeat();
         let kept = if is_safe || !self.pool.closes_idle_connections(app) {
@@ -230,12 +229,8 @@ impl Forwarder {
             None
         };
         match kept {
-            // Reading the clock again would take longer than what came since.
-            Some(pooled) => Ok((pooled, outgoing.started.into())),
-            None => {
-                let acquired = Box::pin(self.pool.acquire(app, chosen, holder)).await?;
-                Ok((acquired, Instant::now()))
-            }
+            Some(pooled) => Ok(pooled),
+            None => Box::pin(self.pool.acquire(app, chosen, holder)).await,
         }
     }
 
@@ -282,8 +277,8 @@ impl Forwarder {
         let app = outgoing.permit.app();
         let mut pooled = self.pool.acquire(app, chosen, outgoing.holder()).await?;
         let sending = pin!(pooled.send(request));
-        let answered = pooled.response(sending, state, Instant::now(), deadline);
-        answered.await.map_err(|failed| failed.fault)
+        let answered = pooled.response(sending, state, deadline).await;
+        answered.map_err(|failed| failed.fault)
     }
 }
 

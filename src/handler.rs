@@ -119,9 +119,7 @@ impl Handler {
         let destination = &target.destination;
         let memo = &context.exchange.connection.session_memo;
         let callers = &self.gateway.callers;
-        let identified = callers
-            .identify(request, destination, memo, context.received)
-            .await?;
+        let identified = callers.identify(request, destination, memo).await?;
         answer.entry.person = identified.caller.principal().cloned();
         Ok(caller.insert(identified))
     }
@@ -132,14 +130,14 @@ impl Handler {
         request: Request<Incoming>,
         exchange: HttpExchange,
     ) -> Result<Response<ReplyBody>, Infallible> {
-        let received = Instant::now();
+        let started = Instant::now();
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
         let normalized = incoming::http2::normalize(&mut parts, connection.head_fields);
         let client = connection.peer.client(&parts.headers);
         let id = self.ids.next(&parts, &connection.peer);
         let revocation = exchange.exchange.revocation.clone();
-        let entry = Entry::new(self.log.clone(), received, &parts, client, id, revocation);
+        let entry = Entry::new(self.log.clone(), started, &parts, client, id, revocation);
         let snapshot = self.gateway.catalog.load();
         if connection.redirects {
             incoming::public_port::rewrite_host(&mut parts, snapshot.site());
@@ -150,7 +148,6 @@ impl Handler {
             snapshot: &snapshot,
             exchange: &exchange,
             client,
-            received,
         };
         let body = Either::Left(body);
         let mut side = Some(ClientSide { body, upgrade });

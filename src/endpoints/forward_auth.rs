@@ -5,8 +5,6 @@
 //! Invariant: it begins no session, and the app's state does not matter, since the proxy itself
 //! forwards to the app.
 
-use std::time::Instant;
-
 use http::{HeaderMap, Method, StatusCode};
 
 use super::{
@@ -125,7 +123,7 @@ async fn authorize(
     let memo = SessionMemo::default();
     *caller = gateway
         .callers
-        .identify(request, &destination, &memo, Instant::now())
+        .identify(request, &destination, &memo)
         .await?;
     let now = destination.app.decision_time(&gateway.clock);
     let permit = admit(destination, caller, arrival, call.site(), now)?;

@@ -1,6 +1,6 @@
 //! `/oauth2/userinfo`, and `/.ludgate/userinfo` on every origin: the signed-in person, as JSON.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::json;
@@ -60,7 +60,7 @@ async fn person_at_host(call: EndpointCall<'_, '_>) -> Result<Arc<Principal>, Re
     let memo = SessionMemo::default();
     let caller = gateway
         .callers
-        .identify(request, &destination, &memo, Instant::now())
+        .identify(request, &destination, &memo)
         .await
         .map_err(Reason::Malformed)?;
     let now = destination.app.decision_time(&gateway.clock);

@@ -4,7 +4,6 @@ use std::{pin::pin, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, ext};
-use tokio::time::{self, Instant};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
@@ -59,7 +58,7 @@ pub(super) async fn handshake(
         RequestSender::Http1(_) => false,
         RequestSender::Http2(slot) => {
             let accepted = slot.websockets.is_accepted();
-            let accepted = time::timeout(pool.settings.connect, accepted).await;
+            let accepted = tokio::time::timeout(pool.settings.connect, accepted).await;
             if !accepted.unwrap_or(false) {
                 return Err(Fault::NoWebSockets);
             }
@@ -69,9 +68,7 @@ pub(super) async fn handshake(
     };
     let upload = UploadState::none();
     let response = pin!(pooled.send(request));
-    let timeout = app.spec.timeout;
-    let answered = pooled.response(response, &upload, Instant::now(), timeout);
-    let sent = match answered.await {
+    let sent = match pooled.response(response, &upload, app.spec.timeout).await {
         // The connection was closing, and no byte was written.
         Err(SendError {
             unsent: Some(request),
@@ -79,8 +76,7 @@ pub(super) async fn handshake(
         }) => {
             let mut pooled = pool.acquire_shared(app, chosen.key, holder).await?;
             let response = pin!(pooled.send(*request));
-            let answered = pooled.response(response, &upload, Instant::now(), timeout);
-            answered.await
+            pooled.response(response, &upload, app.spec.timeout).await
         }
         sent => sent,
     };

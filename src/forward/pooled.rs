@@ -75,9 +75,8 @@ impl PooledConnection {
 
     /// Waits for the head of the response.
     ///
-    /// The deadline counts from `sent_at`, or from the last byte of the upload that moved; the app
-    /// has at most twice as long. An upload that stalls for as long ends too, as the client's
-    /// fault.
+    /// The deadline counts from the last byte of the upload that moved; the app has at most twice
+    /// as long. An upload that stalls for as long ends too, as the client's fault.
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only on a connection that was used before: on HTTP/1.1 if not one
@@ -87,10 +86,9 @@ impl PooledConnection {
         mut self,
         mut sent: Pin<&mut impl Future<Output = Sent>>,
         upload: &UploadState,
-        sent_at: Instant,
         deadline: Duration,
     ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
-        let mut until = sent_at + deadline;
+        let mut until = Instant::now() + deadline;
         let mut uploaded = 0;
         loop {
             let connection = &mut *self.connection;

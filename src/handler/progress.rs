@@ -1,7 +1,5 @@
 //! The state of one request while it is handled, and its result.
 
-use std::time::Instant;
-
 use http::{HeaderValue, Response, StatusCode, request::Parts};
 use hyper::{body::Body, upgrade::OnUpgrade};
 
@@ -80,8 +78,6 @@ pub(super) struct Context<'h> {
     pub(super) snapshot: &'h Snapshot,
     pub(super) exchange: &'h HttpExchange,
     pub(super) client: Client,
-    /// When its head was received.
-    pub(super) received: Instant,
 }
 
 impl<'h> Context<'h> {

@@ -1,7 +1,7 @@
 //! Writes of several short slices in one `send`.
 //!
 //! hyper gives head and body of a message as two slices. The kernel takes longer for `writev` than
-//! for `send`: on the machine of docs/performance.md 0.2 µs for one slice, and 0.4 µs for two. That
+//! for `send`: on the machine of docs/performance.md 0.2 µs for one slice, and 0.5 µs for two. That
 //! is more than copying them.
 
 use std::{
