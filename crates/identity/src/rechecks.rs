@@ -22,7 +22,7 @@ use crate::{
     },
     session::{
         Sessions,
-        record::SignIn,
+        record::{IdentityCheckGuard, SignIn},
         replication::refresh::{RefreshLockAttempt, RefreshPurpose},
     },
 };
@@ -87,13 +87,19 @@ impl Rechecks {
     /// Starts a check in the background, if one is due.
     pub fn start_if_due(self: &Arc<Self>, sign_in: &Arc<SignIn>, now: Moment) {
         let recheck = self.sessions.store.recheck();
-        if sign_in.check().is_due(now, recheck) {
-            self.start(sign_in, now, recheck);
+        if let Some(guard) = sign_in.start_check_if_due(now, recheck) {
+            self.start(sign_in, guard, now, recheck);
         }
     }
 
     #[cold]
-    fn start(self: &Arc<Self>, sign_in: &Arc<SignIn>, now: Moment, recheck: Duration) {
+    fn start(
+        self: &Arc<Self>,
+        sign_in: &Arc<SignIn>,
+        guard: IdentityCheckGuard,
+        now: Moment,
+        recheck: Duration,
+    ) {
         let Some(provider) = self.provider(sign_in) else {
             return self.end_grant(sign_in);
         };
@@ -105,9 +111,6 @@ impl Rechecks {
             sign_in.check().postpone(now, recheck, RETRY_PAUSE);
             return;
         }
-        let Some(guard) = sign_in.start_check() else {
-            return;
-        };
         let this = self.clone();
         let sign_in = sign_in.clone();
         self.control.spawn(async move {
@@ -135,15 +138,17 @@ impl Rechecks {
         let recheck = self.sessions.store.recheck();
         let end = tokio::time::Instant::now() + CHECK_DEADLINE;
         let mut is_elsewhere = false;
-        let mut has_waited = false;
         while sign_in.check().is_required() && tokio::time::Instant::now() < end {
             let now = self.clock.now();
             if !sign_in.is_live(now) {
                 return;
             }
-            let is_due =
-                !self.is_provider_away(sign_in, now) && sign_in.check().is_due(now, recheck);
-            match if is_due { sign_in.start_check() } else { None } {
+            let check = if self.is_provider_away(sign_in, now) {
+                None
+            } else {
+                sign_in.start_check_if_due(now, recheck)
+            };
+            match check {
                 Some(guard) => {
                     match self.recheck(sign_in, RefreshPurpose::Confirmation).await {
                         RecheckOutcome::Finished => {}
@@ -162,9 +167,7 @@ impl Rechecks {
                     drop(guard);
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                None if sign_in.check().is_running() || is_elsewhere || !has_waited => {
-                    // Once in any case: a request that found the check due may not have started it.
-                    has_waited = true;
+                None if sign_in.check().is_running() || is_elsewhere => {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 None => return,

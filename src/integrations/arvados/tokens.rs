@@ -218,12 +218,10 @@ impl ArvadosTokens {
         let Some(token) = sign_in.tokens.source_token.clone() else {
             return;
         };
-        if !sign_in
-            .check()
-            .is_due(self.clock.now(), self.sessions.store.recheck())
-        {
+        let recheck = self.sessions.store.recheck();
+        let Some(guard) = sign_in.start_check_if_due(self.clock.now(), recheck) else {
             return;
-        }
+        };
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
             match this.fetch_person(&token).await {
@@ -237,6 +235,7 @@ impl ArvadosTokens {
                 }
                 Err(Unavailable) => {}
             }
+            drop(guard);
         });
     }
 

@@ -86,20 +86,29 @@ impl IdentityCheck {
         self.attempted_at.store(now.0, Ordering::Relaxed);
     }
 
-    /// Whether the next check is due. True for one caller only, which must then run it, and never
-    /// while a check runs: one that falls due meanwhile is due afterwards. After a failure the next
-    /// check is due one interval later.
-    pub fn is_due(&self, now: Moment, recheck: Duration) -> bool {
+    /// Claims the next check, if it is due and no check runs: one that falls due meanwhile is due
+    /// afterwards. True for one caller only, which must run it. After a failure the next check is
+    /// due one interval later.
+    pub(super) fn try_start_due(&self, now: Moment, recheck: Duration) -> bool {
+        if !self.is_due(now, recheck) || !self.try_start() {
+            return false;
+        }
+        // Another caller may have finished it between the two.
+        let is_due = self.is_due(now, recheck);
+        if is_due {
+            self.restart_interval(now);
+        } else {
+            self.finish();
+        }
+        is_due
+    }
+
+    fn is_due(&self, now: Moment, recheck: Duration) -> bool {
         let attempted = self.attempted_at.load(Ordering::Relaxed);
         // Up to a tenth sooner, different for each sign-in: people who signed in together are not
         // checked together.
         let sooner = millis(recheck) / 10 * u64::from(self.jitter) / 256;
         now.0 >= attempted.saturating_add(millis(recheck) - sooner)
-            && !self.is_running()
-            && self
-                .attempted_at
-                .compare_exchange(attempted, now.0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
     }
 
     /// Whether a whole interval has passed without a check.
@@ -145,10 +154,12 @@ mod tests {
         const RECHECK: Duration = Duration::from_secs(300);
         let check = IdentityCheck::new(Moment(0), 0, false);
         let (first, second) = (Moment(0).after(RECHECK), Moment(0).after(2 * RECHECK));
-        assert!(check.is_due(first, RECHECK) && check.try_start());
-        assert!(!check.is_due(second, RECHECK), "the first one runs");
+        assert!(check.try_start_due(first, RECHECK));
+        assert!(!check.try_start_due(second, RECHECK), "the first one runs");
         check.finish();
-        assert!(check.is_due(second, RECHECK));
-        assert!(!check.is_due(second, RECHECK), "another caller runs it");
+        assert!(check.try_start_due(second, RECHECK));
+        check.finish();
+        assert!(!check.try_start_due(second, RECHECK), "it was made");
+        assert!(!check.is_running());
     }
 }

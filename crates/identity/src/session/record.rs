@@ -172,6 +172,17 @@ impl SignIn {
             .then(|| IdentityCheckGuard(self.clone()))
     }
 
+    /// Starts the next periodic check, if it is due and no check runs.
+    pub fn start_check_if_due(
+        self: &Arc<Self>,
+        now: Moment,
+        recheck: Duration,
+    ) -> Option<IdentityCheckGuard> {
+        self.check
+            .try_start_due(now, recheck)
+            .then(|| IdentityCheckGuard(self.clone()))
+    }
+
     /// Replaces the description of the person, who was just confirmed.
     pub fn update_principal(&self, principal: Arc<Principal>, now: Moment) {
         let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
