@@ -22,7 +22,6 @@ use crate::{
     },
     forward::fault::{Fault, FaultOrigin},
     gateway::metrics::GatewayMetrics,
-    listener::connection::ActiveRequest,
     model::{
         activity::OpenUse, app::App, arrival::RequestClass, client::Client,
         clock::system_wall_millis, path_rule::RuleIndex, principal::Principal,
@@ -136,8 +135,6 @@ pub struct Entry {
     pub bytes: u64,
     /// The app's answer broke off.
     pub broken: bool,
-    /// Keeps the connection from counting as idle. `None` before the answer, and for a WebSocket.
-    pub busy: Option<ActiveRequest>,
 }
 
 /// The fields of a request head that only the line needs.
@@ -205,7 +202,6 @@ impl Entry {
             status: None,
             bytes: 0,
             broken: false,
-            busy: None,
         })
     }
 
@@ -349,9 +345,6 @@ impl Drop for Entry {
         metrics.requests.duration.observe(duration.as_secs_f64());
         if let Some(in_use) = self.in_use.take() {
             in_use.finish(ended);
-        }
-        if let Some(busy) = self.busy.take() {
-            busy.finish(ended);
         }
         if let Some(head) = &self.head {
             self.log.write(|line| self.write(head, line));

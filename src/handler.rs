@@ -191,7 +191,8 @@ impl Handler {
                     let headers = response.headers_mut();
                     headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
                 }
-                exchange.finish(response, entry)
+                response.body_mut().set_entry(entry);
+                exchange.finish(response)
             }
             Reply::Tunnel(mut tunnel) => {
                 respond::append_cookies(&mut tunnel.head, cookies);

@@ -5,7 +5,6 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, response};
 
 use crate::{
-    access_log::Entry,
     caller::session_memo::SessionMemo,
     decide::head::Ingress,
     forward::cached_headers::CachedHeaders,
@@ -159,11 +158,7 @@ impl HttpExchange {
     }
 
     /// The answer, as the connection needs it.
-    pub fn finish(
-        self,
-        mut response: Response<ReplyBody>,
-        mut entry: Box<Entry>,
-    ) -> Response<ReplyBody> {
+    pub fn finish(self, mut response: Response<ReplyBody>) -> Response<ReplyBody> {
         let is_stream = self.is_stream();
         if is_stream {
             // HTTP/2 has no such field (RFC 9113 section 8.2.2): streams end by themselves.
@@ -178,8 +173,7 @@ impl HttpExchange {
             response.headers_mut().insert(header::CONNECTION, close);
         }
         let exchange = is_stream.then_some(self.exchange);
-        entry.busy = Some(self.busy);
-        response.body_mut().set_request(entry, exchange);
+        response.body_mut().set_connection(exchange, self.busy);
         response
     }
 

@@ -99,11 +99,7 @@ impl ConnectionActivity {
         // Neither here nor at the end an atomic addition, which would lock the bus.
         let active = self.active_requests.load(Relaxed);
         self.active_requests.store(active + 1, Relaxed);
-        ActiveRequest {
-            activity: self.clone(),
-            ended: None,
-            _local: PhantomData,
-        }
+        ActiveRequest(self.clone(), PhantomData)
     }
 
     /// The connection has become a WebSocket: the following bytes are no requests.
@@ -136,17 +132,15 @@ impl ConnectionActivity {
         self.active_requests.load(Relaxed) > 0
     }
 
-    fn millis(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.began);
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes that a byte came from the client.
     pub(super) fn note_byte(&self) {
         if self.first_byte.load(Relaxed) == 0 {
             // Never zero, which means no byte.
-            self.first_byte
-                .store(self.millis(Instant::now()).max(1), Relaxed);
+            self.first_byte.store(self.now().max(1), Relaxed);
         }
     }
 
@@ -200,30 +194,15 @@ impl ConnectionActivity {
 /// Keeps a request counted as active. Not `Send`, because two threads that changed the count at
 /// once would lose a change.
 #[derive(Debug)]
-pub struct ActiveRequest {
-    activity: Arc<ConnectionActivity>,
-    /// `None`: it ends when the guard is dropped.
-    ended: Option<Instant>,
-    _local: PhantomData<Rc<()>>,
-}
-
-impl ActiveRequest {
-    /// Ends the request. `now` was read already, which saves a second read of the clock.
-    pub fn finish(mut self, now: impl Into<Instant>) {
-        self.ended = Some(now.into());
-    }
-}
+pub struct ActiveRequest(Arc<ConnectionActivity>, PhantomData<Rc<()>>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let activity = &self.activity;
+        let activity = &self.0;
         let active = activity.active_requests.load(Relaxed).saturating_sub(1);
         activity.active_requests.store(active, Relaxed);
         if active == 0 {
-            let ended = self.ended.unwrap_or_else(Instant::now);
-            activity
-                .last_response
-                .store(activity.millis(ended), Relaxed);
+            activity.last_response.store(activity.now(), Relaxed);
             activity.first_byte.store(0, Relaxed);
             activity.served.store(true, Relaxed);
         }

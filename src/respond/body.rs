@@ -14,7 +14,7 @@ use crate::{
     access_log::Entry,
     cluster::pod_logs::PodLog,
     forward::body::Download,
-    listener::connection::Exchange,
+    listener::connection::{ActiveRequest, Exchange},
     streams::{Revocation, StreamGuard, StreamPolicy, Streams},
 };
 
@@ -30,6 +30,8 @@ pub struct ReplyBody {
     exchange: Option<Rc<Exchange>>,
     /// The rest of the last piece. HTTP/2 streams get small pieces, so that slow readers show.
     rest: Bytes,
+    /// The connection is not idle while the body lives.
+    busy: Option<ActiveRequest>,
 }
 
 enum Content {
@@ -89,14 +91,20 @@ impl ReplyBody {
             entry: None,
             exchange: None,
             rest: Bytes::new(),
+            busy: None,
         }
     }
 
-    /// Ties the entry of the access log to the end of the body, and on HTTP/2 the body to its
-    /// exchange. In place, because a body is large and every response has one.
-    pub fn set_request(&mut self, entry: Box<Entry>, exchange: Option<Rc<Exchange>>) {
-        self.entry = Some(entry);
+    /// Ties the body to its connection. In place, because a body is large and every response has
+    /// one.
+    pub fn set_connection(&mut self, exchange: Option<Rc<Exchange>>, busy: ActiveRequest) {
         self.exchange = exchange;
+        self.busy = Some(busy);
+    }
+
+    /// Ties the entry of the access log to the end of the body.
+    pub fn set_entry(&mut self, entry: Box<Entry>) {
+        self.entry = Some(entry);
     }
 
     fn count(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
