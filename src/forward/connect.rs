@@ -29,7 +29,7 @@ use crate::{
         app::{App, Protocol, Upstream, UpstreamScheme},
         concurrency_limit::LoadGuard,
     },
-    net::{short_writes::ShortWrites, tcp::set_options},
+    net::tcp::set_options,
     proxy_protocol,
 };
 
@@ -97,11 +97,12 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         UpstreamScheme::Unix(path) => {
             let socket = connect_unix(path).await;
             let socket = socket.map_err(|error| connect_fault(app, &error))?;
-            let socket = prepare(socket, app, key).await?;
+            let socket = send_proxy_header(socket, app, key).await?;
             handshake.start(socket, None).await
         }
         UpstreamScheme::Http => {
-            let tcp = prepare(connect_host(app, upstream, settings).await?, app, key).await?;
+            let tcp =
+                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Pods(pods) => {
@@ -109,13 +110,14 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
             let tcp = tcp
                 .inspect(set_options)
                 .map_err(|error| connect_fault(app, &error))?;
-            let tcp = prepare(tcp, app, key).await?;
+            let tcp = send_proxy_header(tcp, app, key).await?;
             handshake.start(tcp, None).await
         }
         UpstreamScheme::Https | UpstreamScheme::Attested(_) => {
             let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
             // The PROXY header comes before TLS, as all its readers expect.
-            let tcp = prepare(connect_host(app, upstream, settings).await?, app, key).await?;
+            let tcp =
+                send_proxy_header(connect_host(app, upstream, settings).await?, app, key).await?;
             let stream = connect_tls(tcp, app, upstream, config).await?;
             let proof = attest(&stream, app)?;
             if app.spec.protocol == Protocol::Http2
@@ -258,13 +260,12 @@ fn connect_fault(app: &App, error: &io::Error) -> Fault {
     note_cause(app, Fault::from_connect_error(error), error)
 }
 
-/// A connected socket, ready for HTTP or TLS. An app that wants the PROXY protocol has got the
-/// client's address.
-async fn prepare<S: AsyncWrite + Unpin>(
+/// Names the client to an app that wants the PROXY protocol.
+async fn send_proxy_header<S: AsyncWrite + Unpin>(
     mut stream: S,
     app: &App,
     key: PoolKey,
-) -> Result<ShortWrites<S>, Fault> {
+) -> Result<S, Fault> {
     if let Some(client) = key.client {
         let header = proxy_protocol::write::header(client);
         stream
@@ -272,7 +273,7 @@ async fn prepare<S: AsyncWrite + Unpin>(
             .await
             .map_err(|error| connect_fault(app, &error))?;
     }
-    Ok(ShortWrites::new(stream))
+    Ok(stream)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use super::{
     write_stall::WriteStall,
 };
 use crate::{
-    net::{short_writes::ShortWrites, tcp},
+    net::tcp,
     ops::drain::DrainWatcher,
     proxy_protocol::{ProxyHeaderError, read::read_header},
 };
@@ -48,10 +48,8 @@ pub(super) async fn serve(
     };
     tcp::set_options(&accepted.stream);
     // Below TLS, which buffers some bytes even when the client takes none.
-    let accepted = accepted.map(|stream| {
-        let stream = ShortWrites::new(stream);
-        WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone())
-    });
+    let accepted = accepted
+        .map(|stream| WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone()));
     let mut server = HttpServer {
         settings: &settings,
         make_service: &*make_service,

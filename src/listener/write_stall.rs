@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::net::timer::ReusableTimer;
+use crate::net::{joined_write::poll_write_joined, timer::ReusableTimer};
 
 /// A stream whose writes have a deadline.
 pub struct WriteStall<S> {
@@ -97,7 +97,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteStall<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        let result = poll_write_joined(Pin::new(&mut self.stream), cx, bufs);
         self.timed(cx, result)
     }
 

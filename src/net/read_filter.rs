@@ -1,4 +1,5 @@
-//! A stream whose reads pass through a filter. Writes go to the stream unchanged.
+//! A stream whose reads pass through a filter. Writes go to the stream unchanged, short slices as
+//! one.
 //!
 //! `tokio_util::io::InspectReader` only sees what was read. A filter can also replace it, or fail.
 
@@ -9,6 +10,8 @@ use std::{
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::joined_write::poll_write_joined;
 
 /// Stands between a stream and its reader.
 pub trait ReadFilter: Unpin {
@@ -67,7 +70,7 @@ impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for FilteredStream<S, F> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        poll_write_joined(Pin::new(&mut self.stream), cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
