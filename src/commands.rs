@@ -16,6 +16,7 @@ pub mod labs;
 mod lease_identity;
 pub mod prepare_folder;
 pub mod reload;
+mod service;
 pub mod signals;
 pub mod template;
 mod tokens;
