@@ -8,6 +8,7 @@ mod activity_filter;
 mod bind;
 pub mod certificate_check;
 pub mod connection;
+mod connection_events;
 pub mod connection_limit;
 mod exchange;
 pub mod fd_limit;

@@ -57,6 +57,7 @@ impl ActivityFilter {
         }
         let violation = match check.check(&buf.filled()[before..]) {
             Ok(ends) => {
+                self.activity.set_in_body(check.is_in_body());
                 if ends {
                     self.activity.leave();
                 }

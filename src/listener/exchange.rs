@@ -22,30 +22,41 @@ use crate::{net::timer::ReusableTimer, streams::Revocation};
 pub struct Exchange {
     /// Ends the exchange early.
     pub revocation: Rc<Revocation>,
-    /// When the client began to owe the read of offered bytes; `None`: it has read them all.
-    offered: Cell<Option<Instant>>,
+    /// How often bytes were offered.
+    offers: Cell<u64>,
+    /// Whether hyper has not asked for more since.
+    is_unread: Cell<bool>,
 }
 
 impl Exchange {
-    /// The response produced bytes. More are produced when the client has read these.
+    /// The response produced bytes. hyper asks for more when the client has read these.
     pub fn offered(&self) {
-        self.offered.set(Some(Instant::now()));
+        self.offers.set(self.offers.get() + 1);
+        self.is_unread.set(true);
     }
 
-    /// The client has read all bytes so far.
+    /// hyper asks for more: the client has read what was offered.
     pub fn taken(&self) {
-        self.offered.set(None);
+        self.is_unread.set(false);
     }
 
     /// Resolves when the client has read nothing for this long. To be polled after the response's
-    /// writer, in the same task: the writer is what wakes it.
+    /// writer, in the same task: the writer is what wakes it. So the time of an offer is read here,
+    /// and only if the writer then waits.
     async fn stalled(&self, timeout: Duration) {
         let mut timer = ReusableTimer::default();
+        let mut last = None;
         poll_fn(|cx| {
-            let Some(offered) = self.offered.get() else {
+            if !self.is_unread.get() {
                 return Poll::Pending;
+            }
+            let offers = self.offers.get();
+            let until = match last {
+                Some((of, until)) if of == offers => until,
+                Some(_) | None => Instant::now() + timeout,
             };
-            timer.poll_elapsed(offered + timeout, cx)
+            last = Some((offers, until));
+            timer.poll_elapsed(until, cx)
         })
         .await;
     }

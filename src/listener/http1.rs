@@ -1,44 +1,25 @@
 //! HTTP/1.1: hyper's server, and the events that end a connection.
 
-use std::{
-    future::poll_fn,
-    pin::{Pin, pin},
-    rc::Rc,
-    task::Poll,
-};
+use std::{pin::pin, rc::Rc};
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     activity_filter::ActivityFilter,
+    connection_events::{ConnectionEvents, Event},
     exchange::{Exchange, Exchanges},
     http::HttpServer,
     metrics::ListenerMetrics,
     service::{AcceptedStream, MakeService},
     settings::ListenerSettings,
-    timeouts::{ConnectionActivity, Timeout, Timeouts},
+    timeouts::{ConnectionActivity, Timeout},
 };
-use crate::{net::read_filter::FilteredStream, ops::drain::DrainWatcher};
+use crate::net::read_filter::FilteredStream;
 
-/// Most header fields that hyper accepts by default.
+/// Maximum number of header fields that hyper accepts by default.
 const HYPER_MAX_HEADERS: usize = 100;
-
-/// What can happen to a connection besides its bytes.
-enum Event {
-    /// The request was revoked.
-    Revoked,
-    Timeout(Timeout),
-    /// The process stops soon.
-    Leaving,
-    /// The process stops.
-    Stopping,
-}
-
-/// `FuturesUnordered` polls only the futures that were woken: most wake-ups are for bytes.
-type Events<'c> = FuturesUnordered<Pin<Box<dyn Future<Output = Event> + 'c>>>;
 
 /// Serves HTTP/1.1 until the connection ends.
 pub(super) async fn serve<M: MakeService, T>(
@@ -58,38 +39,35 @@ pub(super) async fn serve<M: MakeService, T>(
     let connection = builder(server.settings).serve_connection(stream, service);
     let mut connection = pin!(connection.with_upgrades());
     let metrics = server.metrics;
-    let timeouts = &server.settings.timeouts;
-    let mut leaving = server.drain.clone();
-    let events = Events::new();
-    events.push(Box::pin(next_timeout(&activity, timeouts)));
-    push_endings(&events, &exchange, &mut leaving, &mut server.drain);
-    let mut events = events;
+    let mut events = ConnectionEvents::new(&activity, server.settings);
+    events.wait_for_revocation(&exchange.revocation);
+    events.wait_for_leaving(server.drain.clone());
+    events.wait_for_stopping(server.drain);
     let result = loop {
-        let next = poll_fn(|cx| match connection.as_mut().poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Err(result)),
-            Poll::Pending => events.poll_next_unpin(cx).map(Ok),
-        });
-        let event = match next.await {
-            Ok(event) => event,
-            Err(result) => break result,
-        };
-        match event {
-            Some(Event::Timeout(timeout)) => {
+        match events.next(connection.as_mut()).await {
+            Ok(Event::Timeout(timeout)) => {
                 metrics.deadlines.missed(timeout.as_str());
-                if timeout != Timeout::Age {
-                    return;
+                match timeout {
+                    Timeout::Age => {
+                        activity.leave();
+                        events.wait_for_timeout();
+                    }
+                    // hyper sends first what it has buffered of the last response.
+                    Timeout::NextRequest if !activity.is_in_body() => {
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    Timeout::FirstByte | Timeout::Head | Timeout::NextRequest => return,
                 }
-                activity.leave();
-                events.push(Box::pin(next_timeout(&activity, timeouts)));
             }
             // The next response says `Connection: close`. A client that sends no request is
             // disconnected when the process stops.
-            Some(Event::Leaving) => activity.leave(),
+            Ok(Event::Leaving) => activity.leave(),
             // A request may be on its way on a connection that has brought none. It is answered;
             // the first-byte timeout bounds the wait.
-            Some(Event::Stopping) if activity.is_fresh() => activity.leave(),
-            Some(Event::Stopping) => connection.as_mut().graceful_shutdown(),
-            Some(Event::Revoked) | None => return,
+            Ok(Event::Stopping) if activity.is_fresh() => activity.leave(),
+            Ok(Event::Stopping) => connection.as_mut().graceful_shutdown(),
+            Ok(Event::Revoked) => return,
+            Err(result) => break result,
         }
     };
     if let Err(error) = result {
@@ -110,31 +88,6 @@ fn builder(settings: &ListenerSettings) -> http1::Builder {
         // Responses pass as the app wrote them, with or without a Date header.
         .auto_date_header(false);
     builder
-}
-
-async fn next_timeout(activity: &ConnectionActivity, timeouts: &Timeouts) -> Event {
-    Event::Timeout(activity.expired(timeouts).await)
-}
-
-/// The events that come once.
-fn push_endings<'c>(
-    events: &Events<'c>,
-    exchange: &'c Exchange,
-    leaving: &'c mut DrainWatcher,
-    stopping: &'c mut DrainWatcher,
-) {
-    events.push(Box::pin(async {
-        exchange.revocation.revoked().await;
-        Event::Revoked
-    }));
-    events.push(Box::pin(async {
-        leaving.leaving().await;
-        Event::Leaving
-    }));
-    events.push(Box::pin(async {
-        stopping.stopping().await;
-        Event::Stopping
-    }));
 }
 
 fn report(error: &hyper::Error, metrics: &ListenerMetrics) {

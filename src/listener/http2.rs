@@ -16,6 +16,7 @@ use tokio::{
 use tokio_util::io::InspectReader;
 
 use super::{
+    connection_events::{ConnectionEvents, Event},
     exchange::{Exchanges, Http2Executor},
     http::HttpServer,
     service::{AcceptedStream, MakeService},
@@ -31,7 +32,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// of a connection together.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// Most bytes of one response that are buffered while the client does not read.
+/// Maximum number of bytes of one response that are buffered while the client does not read.
 const SEND_BUFFER: usize = 16 * 1024;
 /// More resets than these end the connection with ENHANCE_YOUR_CALM. By the client: streams that it
 /// resets before they are accepted (CVE-2023-44487). By us: streams that its errors make us reset
@@ -55,21 +56,22 @@ pub(super) async fn serve<M: MakeService, T>(
     let stream = TokioIo::new(note_bytes(stream, activity.clone()));
     let connection = builder(executor, settings).serve_connection(stream, service);
     let mut connection = pin!(connection);
-    let mut drain = server.drain;
-    let mut soon = drain.clone();
+    let mut events = ConnectionEvents::new(&activity, settings);
     // A connection that comes while the process is leaving is served until it stops.
-    let mut is_leaving = drain.is_leaving();
-    let mut is_stopping = false;
+    if !server.drain.is_leaving() {
+        events.wait_for_leaving(server.drain.clone());
+    }
+    events.wait_for_stopping(server.drain);
     let result = loop {
-        tokio::select! {
-            result = connection.as_mut() => break result,
-            timeout = activity.expired(&settings.timeouts) => {
+        match events.next(connection.as_mut()).await {
+            Ok(Event::Timeout(timeout)) => {
                 metrics.deadlines.missed(timeout.as_str());
                 match timeout {
                     Timeout::FirstByte | Timeout::Head => return,
                     Timeout::Age => {
                         activity.leave();
                         connection.as_mut().graceful_shutdown();
+                        events.wait_for_timeout();
                     }
                     Timeout::NextRequest => {
                         // Two GOAWAYs with a ping between them: requests on their way are still
@@ -79,15 +81,14 @@ pub(super) async fn serve<M: MakeService, T>(
                     }
                 }
             }
-            () = soon.leaving(), if !is_leaving => {
-                is_leaving = true;
+            Ok(Event::Leaving) => {
                 activity.leave();
                 connection.as_mut().graceful_shutdown();
             }
-            () = drain.stopping(), if !is_stopping => {
-                is_stopping = true;
-                connection.as_mut().graceful_shutdown();
-            }
+            Ok(Event::Stopping) => connection.as_mut().graceful_shutdown(),
+            // Streams are revoked one by one.
+            Ok(Event::Revoked) => {}
+            Err(result) => break result,
         }
     };
     if let Err(error) = result {

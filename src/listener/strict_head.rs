@@ -108,6 +108,11 @@ impl StrictHead {
         Ok(self.framing == Framing::Unsure)
     }
 
+    /// Whether the rest of a request body is still to come.
+    pub(super) fn is_in_body(&self) -> bool {
+        !matches!(self.state, State::Head | State::Off)
+    }
+
     /// The connection has become a WebSocket: the following bytes are no requests.
     pub(super) fn switch_off(&mut self) {
         *self = StrictHead {

@@ -67,12 +67,15 @@ pub struct ConnectionActivity {
     is_http2: bool,
     /// Shortens the maximum age, in thousandths, so that connections do not all end at once.
     age_jitter: u32,
-    /// The first byte since the last response ended; zero means none.
+    /// The first byte since the last response ended; zero means none. Of a request body that
+    /// outlasts its response, the last byte.
     first_byte: AtomicU64,
     /// The end of the last response.
     last_response: AtomicU64,
     served: AtomicBool,
     active_requests: AtomicUsize,
+    /// Whether the rest of a request body is still to come.
+    is_in_body: AtomicBool,
     leaving: AtomicBool,
     is_tunnel: AtomicBool,
 }
@@ -89,6 +92,7 @@ impl ConnectionActivity {
             last_response: AtomicU64::new(0),
             served: AtomicBool::new(false),
             active_requests: AtomicUsize::new(0),
+            is_in_body: AtomicBool::new(false),
             leaving: AtomicBool::new(false),
             is_tunnel: AtomicBool::new(false),
         })
@@ -96,7 +100,8 @@ impl ConnectionActivity {
 
     /// Counts a request as active until the guard is dropped.
     pub fn request(self: &Arc<Self>) -> ActiveRequest {
-        // Neither here nor at the end an atomic addition, which would lock the bus.
+        // Load and store instead of an atomic addition, which would lock the bus: only one thread
+        // changes the count.
         let active = self.active_requests.load(Relaxed);
         self.active_requests.store(active + 1, Relaxed);
         ActiveRequest(self.clone(), PhantomData)
@@ -136,9 +141,20 @@ impl ConnectionActivity {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Whether the rest of a request body is still to come, although its response may be complete.
+    pub(super) fn is_in_body(&self) -> bool {
+        self.is_in_body.load(Relaxed)
+    }
+
+    /// Notes whether the rest of a request body is still to come.
+    pub(super) fn set_in_body(&self, is_in_body: bool) {
+        self.is_in_body.store(is_in_body, Relaxed);
+    }
+
     /// Notes that a byte came from the client.
     pub(super) fn note_byte(&self) {
-        if self.first_byte.load(Relaxed) == 0 {
+        let outlasts_response = self.is_in_body() && !self.is_busy();
+        if self.first_byte.load(Relaxed) == 0 || outlasts_response {
             // Never zero, which means no byte.
             self.first_byte.store(self.now().max(1), Relaxed);
         }
@@ -153,6 +169,11 @@ impl ConnectionActivity {
             |millis: u64, timeout: Duration| self.began + Duration::from_millis(millis) + timeout;
         let first_byte = self.first_byte.load(Relaxed);
         let free = self.last_response.load(Relaxed);
+        if self.is_in_body() {
+            // An app may answer before it has read the whole body.
+            let last = first_byte.max(free);
+            return Some((Timeout::NextRequest, after(last, timeouts.idle)));
+        }
         Some(match (first_byte, self.served.load(Relaxed)) {
             (0, false) => (Timeout::FirstByte, after(0, timeouts.first_byte)),
             // On HTTP/2 some bytes belong to no request: settings, pings.

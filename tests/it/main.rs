@@ -15,6 +15,7 @@ mod real_cluster;
 
 /// Connections and bytes: HTTP/1, HTTP/2, gRPC, TLS, PROXY protocol, deadlines and limits.
 mod wire {
+    mod after_the_response;
     mod certificates;
     mod connections;
     pub(super) mod curl;
