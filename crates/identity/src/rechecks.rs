@@ -48,8 +48,10 @@ enum RecheckOutcome {
     Finished,
     /// Another replica is checking.
     Elsewhere,
-    /// No provider call: Redis is unavailable, or its connection is too new to be trusted.
+    /// No provider call: Redis is unavailable.
     StoreUnavailable,
+    /// No provider call: the connection to Redis is too new to be trusted. The check stays due.
+    StoreNew,
 }
 
 /// Runs the checks.
@@ -137,7 +139,8 @@ impl Rechecks {
     async fn poll_required(&self, sign_in: &Arc<SignIn>) {
         let recheck = self.sessions.store.recheck();
         let end = tokio::time::Instant::now() + CHECK_DEADLINE;
-        let mut is_elsewhere = false;
+        // Held while another replica checks, so that the other requests of this one wait too.
+        let mut elsewhere = None;
         while sign_in.check().is_required() && tokio::time::Instant::now() < end {
             let now = self.clock.now();
             if !sign_in.is_live(now) {
@@ -149,30 +152,17 @@ impl Rechecks {
                 sign_in.start_check_if_due(now, recheck)
             };
             match check {
-                Some(guard) => {
-                    match self.recheck(sign_in, RefreshPurpose::Confirmation).await {
-                        RecheckOutcome::Finished => {}
-                        RecheckOutcome::Elsewhere => is_elsewhere = true,
-                        RecheckOutcome::StoreUnavailable
-                            if !self.sessions.replication.is_connected() =>
-                        {
-                            return;
-                        }
-                        RecheckOutcome::StoreUnavailable => {
-                            sign_in
-                                .check()
-                                .postpone(self.clock.now(), recheck, Duration::ZERO)
-                        }
-                    }
-                    drop(guard);
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                }
-                None if sign_in.check().is_running() || is_elsewhere => {
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                }
+                Some(guard) => match self.recheck(sign_in, RefreshPurpose::Confirmation).await {
+                    RecheckOutcome::Finished | RecheckOutcome::StoreNew => drop(guard),
+                    RecheckOutcome::Elsewhere => elsewhere = Some(guard),
+                    RecheckOutcome::StoreUnavailable => return,
+                },
+                None if sign_in.check().is_running() => {}
                 None => return,
             }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
+        drop(elsewhere);
     }
 
     /// Checks a sign-in at the provider, unless another replica is doing so.
@@ -207,10 +197,13 @@ impl Rechecks {
             }
             // A refresh token that works once is not used while its successor cannot be stored.
             RefreshLockAttempt::Unavailable => {
-                sign_in
-                    .check()
-                    .postpone(self.clock.now(), recheck, RETRY_PAUSE);
-                return RecheckOutcome::StoreUnavailable;
+                let (pause, outcome) = if self.sessions.replication.is_connected() {
+                    (Duration::ZERO, RecheckOutcome::StoreNew)
+                } else {
+                    (RETRY_PAUSE, RecheckOutcome::StoreUnavailable)
+                };
+                sign_in.check().postpone(self.clock.now(), recheck, pause);
+                return outcome;
             }
         }
         RecheckOutcome::Finished
@@ -297,8 +290,10 @@ impl Rechecks {
     /// token of a running check must be stored.
     pub async fn finish(&self) {
         let all = u32::try_from(MAX_CHECKS).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(STOP_DEADLINE, self.slots.acquire_many(all)).await;
+        let finished = tokio::time::timeout(STOP_DEADLINE, self.slots.acquire_many(all)).await;
+        // Closed before the slots are free again: a waiting check must not get one.
         self.slots.close();
+        drop(finished);
     }
 
     /// Logs once that no check is possible.

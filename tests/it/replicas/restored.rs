@@ -158,3 +158,44 @@ async fn apps_are_not_told_groups_that_were_not_proved() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_requests_wait_for_the_proof_that_another_replica_obtains() {
+    let pair = Replicas::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    pair.advance(RECHECK).await;
+    let late = late_replica(&pair).await;
+    // As the other replica holds it, while it asks the provider.
+    let records = pair.redis().keys("ludgate:s:").await;
+    let [record] = records.as_slice() else {
+        panic!("not one sign-in: {records:?}")
+    };
+    let lock = record.replacen("ludgate:s:", "ludgate:l:", 1);
+    let mut hold = cmd("SET");
+    hold.arg(&lock).arg("other").arg("PX").arg(30_000);
+    pair.redis().run::<String>(&hold).await;
+    let attempts = pair.redis().calls("set").await;
+    let request = || {
+        let mut browser = alice.clone();
+        browser.turn_to(late.running.address);
+        tokio::spawn(async move { browser.fetch("/apps/grp/x").await.status() })
+    };
+    let mut waiting = vec![request()];
+    until_async("the lock is found taken", async || {
+        pair.redis().calls("set").await > attempts
+    })
+    .await;
+    waiting.extend((0..5).map(|_| request()));
+    until("all requests wait", || {
+        late.running.internals().requests_in_flight() == 6
+    })
+    .await;
+    pair.redis().run::<i64>(cmd("DEL").arg(&lock)).await;
+    // The check is due there too.
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    for one in waiting {
+        assert_eq!(one.await.expect("no panic"), 200);
+    }
+    assert_eq!(pair.one.provider.calls("refresh"), 1);
+}

@@ -53,9 +53,10 @@ impl Rechecks {
             if let Some(guard) = sign_in.start_check() {
                 let outcome = self.refresh_access_token(sign_in).await;
                 drop(guard);
-                // Another replica refreshes: its result is polled.
-                if outcome != RecheckOutcome::Elsewhere {
-                    break;
+                match outcome {
+                    // Another replica refreshes: its result is polled.
+                    RecheckOutcome::Elsewhere | RecheckOutcome::StoreNew => {}
+                    RecheckOutcome::Finished | RecheckOutcome::StoreUnavailable => break,
                 }
             }
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -65,8 +65,8 @@ impl IdentityCheck {
         Moment(self.confirmed_at.load(Ordering::Relaxed))
     }
 
-    /// Records a confirmation by this process. The interval to the next check is counted from its
-    /// start.
+    /// Records a confirmation by this process. The interval to the next check is counted from the
+    /// start of this one.
     pub(super) fn confirm(&self, now: Moment) {
         self.confirmed_at.store(now.0, Ordering::Relaxed);
         self.is_required.store(false, Ordering::Release);
@@ -86,14 +86,14 @@ impl IdentityCheck {
         self.attempted_at.store(now.0, Ordering::Relaxed);
     }
 
-    /// Claims the next check, if it is due and no check runs: one that falls due meanwhile is due
-    /// afterwards. True for one caller only, which must run it. After a failure the next check is
-    /// due one interval later.
+    /// Claims the next check, if it is due and no check runs. A check that becomes due while
+    /// another one runs stays due. True for one caller only, which must run it. After a failure the
+    /// next check is due one interval later.
     pub(super) fn try_start_due(&self, now: Moment, recheck: Duration) -> bool {
         if !self.is_due(now, recheck) || !self.try_start() {
             return false;
         }
-        // Another caller may have finished it between the two.
+        // A whole check may have run between the two calls.
         let is_due = self.is_due(now, recheck);
         if is_due {
             self.restart_interval(now);
@@ -105,10 +105,13 @@ impl IdentityCheck {
 
     fn is_due(&self, now: Moment, recheck: Duration) -> bool {
         let attempted = self.attempted_at.load(Ordering::Relaxed);
-        // Up to a tenth sooner, different for each sign-in: people who signed in together are not
-        // checked together.
-        let sooner = millis(recheck) / 10 * u64::from(self.jitter) / 256;
-        now.0 >= attempted.saturating_add(millis(recheck) - sooner)
+        now.0 >= attempted.saturating_add(self.interval(recheck))
+    }
+
+    /// Milliseconds between two checks: up to a tenth less than `recheck`, different for each
+    /// sign-in, so that people who signed in together are not checked together.
+    fn interval(&self, recheck: Duration) -> u64 {
+        millis(recheck) - millis(recheck) / 10 * u64::from(self.jitter) / 256
     }
 
     /// Whether a whole interval has passed without a check.
@@ -119,8 +122,8 @@ impl IdentityCheck {
 
     /// Makes the next check due after `retry`, because this one had no result.
     pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
-        let due = now.after(retry).0.saturating_sub(millis(recheck));
-        self.attempted_at.store(due, Ordering::Relaxed);
+        let attempted = now.after(retry).0.saturating_sub(self.interval(recheck));
+        self.attempted_at.store(attempted, Ordering::Relaxed);
     }
 
     /// Whether an access token may be fetched: the last attempt had a result, or was long ago.
@@ -161,5 +164,19 @@ mod tests {
         check.finish();
         assert!(!check.try_start_due(second, RECHECK), "it was made");
         assert!(!check.is_running());
+    }
+
+    #[test]
+    fn a_postponed_check_is_due_after_its_pause_and_not_before() {
+        const RECHECK: Duration = Duration::from_secs(300);
+        const PAUSE: Duration = Duration::from_secs(5);
+        for jitter in [0, 128, 255] {
+            let check = IdentityCheck::new(Moment(0), jitter, false);
+            let now = Moment(0).after(2 * RECHECK);
+            check.postpone(now, RECHECK, PAUSE);
+            let before = now.after(PAUSE - Duration::from_millis(1));
+            assert!(!check.try_start_due(before, RECHECK), "{jitter}");
+            assert!(check.try_start_due(now.after(PAUSE), RECHECK), "{jitter}");
+        }
     }
 }
