@@ -165,7 +165,7 @@ impl CredentialSource for ArvadosCredentials {
     }
 
     fn person_of_token(&self, token: &Secret) -> Option<Arc<Principal>> {
-        self.tokens.still(token)
+        self.tokens.last_verified_user(token)
     }
 
     fn describe<'r>(&'r self, signed_in: &'r mut SignedIn) -> LocalBoxFuture<'r, ()> {

@@ -170,13 +170,13 @@ impl ArvadosTokens {
             return Ok(None);
         }
         let key = RecordKey::from_token(token.expose());
-        let turn = match self.people.is_exempt(&key) {
+        let permit = match self.people.is_exempt(&key) {
             true => None,
             false => Some(self.lookups.acquire(client).ok_or(Unavailable)?),
         };
         let person = self.people.get(key, || self.fetch_person(token)).await;
-        if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {
-            turn.found();
+        if let (Some(permit), Ok(Some(_)) | Err(Unavailable)) = (permit, &person) {
+            permit.found();
         }
         Ok(person?.map(|person| person.principal.clone()))
     }
@@ -194,12 +194,13 @@ impl ArvadosTokens {
         let key = RecordKey::from_token(token.expose());
         let known = self.sessions.store.find_for_token(&key, self.clock.now());
         let Some(principal) = self.person(token, client).await? else {
-            if let Some(over) = known {
-                self.sessions.store.revoke(&over);
+            if let Some(ended) = known {
+                self.sessions.store.revoke(&ended);
             }
             return Ok(None);
         };
-        if let Some(sign_in) = known {
+        // It may have expired, or have been revoked, while the API server was asked.
+        if let Some(sign_in) = known.filter(|known| known.is_live(self.clock.now())) {
             return Ok(Some(sign_in));
         }
         let tokens = ProviderTokens {
@@ -283,7 +284,7 @@ impl ArvadosTokens {
 
     /// The user of a token at its last verification, without waiting; verifies it again in the
     /// background if that is due. `None`: the token was not valid then, or it is not cached.
-    pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
+    pub fn last_verified_user(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self
             .people
             .last_known(&RecordKey::from_token(token.expose()), || {
