@@ -16,7 +16,7 @@ pub mod service;
 
 use std::{convert::Infallible, rc::Rc, sync::Arc, time::Instant};
 
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Either;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
@@ -182,7 +182,6 @@ impl Handler {
         let AnswerFacts {
             mut entry, cookies, ..
         } = answer;
-        entry.status = Some(reply.status());
         match reply {
             Reply::Answer(mut response) => {
                 respond::append_cookies(&mut response, cookies);
@@ -191,11 +190,14 @@ impl Handler {
                     let headers = response.headers_mut();
                     headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
                 }
+                let mut response = exchange.finish(response);
+                entry.status = Some(response.status());
                 response.body_mut().set_entry(entry);
-                exchange.finish(response)
+                response
             }
             Reply::Tunnel(mut tunnel) => {
                 respond::append_cookies(&mut tunnel.head, cookies);
+                entry.status = Some(StatusCode::SWITCHING_PROTOCOLS);
                 tunnel.start(entry, exchange)
             }
         }

@@ -1,6 +1,6 @@
 //! The state of one request while it is handled, and its result.
 
-use http::{HeaderValue, Response, StatusCode, request::Parts};
+use http::{HeaderValue, Response, request::Parts};
 use hyper::{body::Body, upgrade::OnUpgrade};
 
 use super::{client_tunnel::Tunnel, connection::HttpExchange};
@@ -23,15 +23,6 @@ use crate::{
 pub(super) enum Reply {
     Answer(Response<ReplyBody>),
     Tunnel(Box<Tunnel>),
-}
-
-impl Reply {
-    pub(super) fn status(&self) -> StatusCode {
-        match self {
-            Reply::Answer(response) => response.status(),
-            Reply::Tunnel(_) => StatusCode::SWITCHING_PROTOCOLS,
-        }
-    }
 }
 
 /// The results of the steps so far.
