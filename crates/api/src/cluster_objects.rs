@@ -125,11 +125,34 @@ impl ClusterObjects {
         }
     }
 
+    /// An app of one of the namespaces; `None`: there is none.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn app_in(
+        &self,
+        namespace: &str,
+        id: &str,
+    ) -> Result<Option<AppRecord>, OperationError> {
+        if !is_object_name(id) {
+            return Ok(None);
+        }
+        let api = self.api(&self.apps, namespace);
+        let found = with_deadline(DEADLINE, api.get_opt(id)).await?;
+        Ok(found.as_ref().map(AppRecord::from_object))
+    }
+
     /// Makes an app.
     ///
     /// # Errors
-    /// [`OperationError::Conflict`] if there is one of this name, and others.
-    pub async fn create_app(&self, object: Value) -> Result<AppRecord, OperationError> {
+    /// [`OperationError::Conflict`] if there is one of this name in any of the namespaces, and
+    /// others.
+    pub async fn create_app(&self, id: &str, object: Value) -> Result<AppRecord, OperationError> {
+        // Its address is that of the name: of two, the first namespace's would be served.
+        if self.find(&self.apps, id).await?.is_some() {
+            let text = format!("{APPS} \"{id}\" already exists");
+            return Err(OperationError::Conflict(text));
+        }
         let created = self.writer.create(&self.apps, self.home(), object).await?;
         Ok(AppRecord::from_object(&created))
     }

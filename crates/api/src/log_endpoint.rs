@@ -19,12 +19,13 @@ use url::form_urlencoded;
 use crate::{
     authentication::AuthenticationError,
     error::OperationError,
+    platform::PlatformSettings,
     state::{ApiState, CALL_DEADLINE},
 };
 
 /// The right to read an open log is checked again after this time.
 const RECHECK: Duration = Duration::from_secs(15);
-/// Most lines from the end that a request may name.
+/// Maximum number of lines from the end that a request may name.
 const MAX_LINES: i64 = 1_000_000;
 
 /// Why there is no log. Clients print the text where they would print the log, so it is one line.
@@ -99,24 +100,25 @@ async fn open(
 }
 
 impl LogReader {
-    /// Whether the person may manage the app of the pod. A pod of others is like one that does not
-    /// exist.
+    /// Whether the person may manage the app of the pod: every app that its label may mean, so that
+    /// an app with a fitting name gives access to nothing. A pod of others is like one that does
+    /// not exist.
     async fn authorize(&self, person: &Principal) -> Result<(), NoLog> {
-        let mut denied = OperationError::NotAuthorised;
-        for app in self.pod.apps() {
-            match self.server.operations.get(person, app).await {
-                Ok(app) if app.namespace == self.pod.namespace => return Ok(()),
-                Ok(_) => {}
-                Err(error) => denied = error,
+        let objects = &self.server.operations.objects;
+        let mut has_app = false;
+        for id in self.pod.apps() {
+            let found = objects.app_in(&self.pod.namespace, id).await;
+            if let Some(app) = found.map_err(no_log)? {
+                has_app = true;
+                if !PlatformSettings::may_manage(person, app.group()) {
+                    return Err(PodLogError::NotFound.into());
+                }
             }
         }
-        Err(match denied {
-            OperationError::Unavailable(text) => NoLog(StatusCode::SERVICE_UNAVAILABLE, text),
-            OperationError::NotAuthorised
-            | OperationError::NotFound { .. }
-            | OperationError::Invalid(_)
-            | OperationError::Conflict(_) => PodLogError::NotFound.into(),
-        })
+        match has_app {
+            true => Ok(()),
+            false => Err(PodLogError::NotFound.into()),
+        }
     }
 
     /// Whether the log may go on. While the provider or the cluster is away it does.
@@ -130,6 +132,16 @@ impl LogReader {
             Ok(()) => true,
             Err(NoLog(status, _)) => status == StatusCode::SERVICE_UNAVAILABLE,
         }
+    }
+}
+
+fn no_log(error: OperationError) -> NoLog {
+    match error {
+        OperationError::Unavailable(text) => NoLog(StatusCode::SERVICE_UNAVAILABLE, text),
+        OperationError::NotAuthorised
+        | OperationError::NotFound { .. }
+        | OperationError::Invalid(_)
+        | OperationError::Conflict(_) => PodLogError::NotFound.into(),
     }
 }
 

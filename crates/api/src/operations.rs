@@ -76,7 +76,7 @@ impl Operations {
             .await?;
         let home = self.objects.home();
         let object = app_object::new_object(&app, home, &template, &instance_type)?;
-        let created = self.objects.create_app(object).await?;
+        let created = self.objects.create_app(&app.id, object).await?;
         log(person, &created.id, "create");
         Ok(created)
     }

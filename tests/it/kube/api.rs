@@ -13,7 +13,7 @@ mod tokens;
 use serde_json::{Value, json};
 
 use crate::support::{
-    api::Api,
+    api::{Api, PLATFORM},
     kube_namespace::{KubeNamespace, application, phapplications},
     world::World,
 };
@@ -269,6 +269,38 @@ async fn bad_input_has_one_clear_message_and_writes_nothing() {
     let change = json!({ "where": { "id": "lab" }, "data": { "instanceType": "nope" } });
     let (code, _) = api.error("alice", UPDATE, change).await;
     assert_eq!(code, "REQUEST_BODY_INVALID");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_of_another_namespace_keeps_its_name() {
+    let (first, second) = (namespace().await, KubeNamespace::new().await);
+    for namespace in [&first, &second] {
+        namespace.grant("api.yaml").await;
+    }
+    let account = format!("--serviceaccount={}:ludgate-api", first.name);
+    let binding = [
+        "create",
+        "rolebinding",
+        "first",
+        "--role=ludgate-api",
+        &account,
+    ];
+    second.kubectl(&binding, "").await;
+    second
+        .app("lab", "group", json!({ "groupName": "friends" }))
+        .await;
+    let kubeconfig = first.kubeconfig_of("ludgate-api").await;
+    let site = "https://hub.example.com";
+    let api = Api::with_change(&first.name, &kubeconfig, site, PLATFORM, |settings| {
+        settings.cluster.namespaces.push(second.name.clone());
+    });
+    let api = api.await;
+    let (code, said) = api.error("alice", CREATE, new_app("lab", "phusers")).await;
+    assert_eq!(code, "RESOURCE_CONFLICT");
+    assert!(said.contains("\"lab\" already exists"), "{said}");
+    let apps = first.kubectl(&["get", "phapplications", "-o", "name"], "");
+    assert_eq!(apps.await, "");
+    api.data("alice", CREATE, new_app("lab-2", "phusers")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

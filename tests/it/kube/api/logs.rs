@@ -160,6 +160,27 @@ async fn a_log_that_a_person_may_not_read_is_one_line_that_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_app_with_a_fitting_name_gives_access_to_no_log() {
+    let namespace = Namespace::new().await;
+    let kubelet = Kubelet::start(&namespace).await;
+    kubelet.second_line.send_replace(true);
+    // The label of its pods may also mean an app with the name `app-lab`.
+    namespace.app("lab", "group", json!({})).await;
+    kubelet.pod(&namespace, "app-lab-1", Some("app-lab")).await;
+    let api = Api::start(&namespace).await;
+    let path = "/api/logs/phapplications/app-lab-1";
+    assert_eq!(api.get(path, Some("bob")).await.status(), 404);
+    namespace
+        .app("app-lab", "group", json!({ "groupName": "friends" }))
+        .await;
+    // alice is in both groups.
+    for (person, status) in [("bob", 404), ("alice", 200), ("carol", 200)] {
+        let answer = api.get(path, Some(person)).await;
+        assert_eq!(answer.status(), status, "{person}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_waits_to_start_has_an_empty_log_and_is_waited_for() {
     let namespace = Namespace::new().await;
     let kubelet = Kubelet::start(&namespace).await;
