@@ -2,8 +2,8 @@
 
 use ludgate_cluster::crd::installation_status::{HelmRelease, HelmReleaseInfo};
 
-/// Longest notes in the status of an installation, in bytes.
-const MAX_NOTES: usize = 4096;
+/// Longest notes of a release, in bytes.
+pub(crate) const MAX_NOTES: usize = 4096;
 
 /// The state of a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

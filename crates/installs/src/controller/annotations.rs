@@ -36,3 +36,28 @@ pub fn target_name(installation: &impl ResourceExt) -> &str {
         .filter(|name| !name.is_empty())
         .unwrap_or(HOME_TARGET)
 }
+
+/// Checks that the target that an installation is bound to does not change, once it is recorded. It
+/// is first recorded as the target that the installation names.
+///
+/// # Errors
+/// The message for the person who changes it.
+pub fn check_bound_target(
+    object: &impl ResourceExt,
+    before: &impl ResourceExt,
+) -> Result<(), String> {
+    let new = object.annotations().get(BOUND_TARGET_ANNOTATION);
+    let old = before.annotations().get(BOUND_TARGET_ANNOTATION);
+    let is_kept = match (old, new) {
+        (Some(old), Some(new)) => old == new,
+        (Some(_), None) => false,
+        (None, Some(new)) => new == target_name(before),
+        (None, None) => true,
+    };
+    match is_kept {
+        true => Ok(()),
+        false => Err(format!(
+            "[metadata.annotations: annotation \"{BOUND_TARGET_ANNOTATION}\" is immutable]"
+        )),
+    }
+}

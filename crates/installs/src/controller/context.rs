@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use kube::{Client, runtime::reflector::ObjectRef};
 use ludgate_cluster::{object::DeepObject, writer::Writer};
 use ludgate_controllers::{error::Backoffs, events::EventPublisher, metrics::ControllerMetrics};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::{
     attempts::Memory, operations::RunningOperations, settings::InstallationSettings,
@@ -29,6 +29,8 @@ pub(super) struct InstallationReconcile {
     pub(super) wake: mpsc::UnboundedSender<ObjectRef<DeepObject>>,
     /// Runs Helm.
     pub(super) engine: Engine,
+    /// Limits what runs at the same time.
+    pub(super) slots: TaskSlots,
     /// Reads Secrets.
     pub(super) client: Client,
     /// Writes installations.
@@ -45,6 +47,30 @@ pub(super) struct InstallationReconcile {
     pub(super) is_listed: AtomicBool,
     /// Notified when an object of a watch changed.
     pub(super) changed: Notify,
+}
+
+/// Downloads at the same time. An index of a repository is in memory as a whole.
+const DOWNLOADS: usize = 8;
+/// Helm processes that install, upgrade or repair at the same time, and those that uninstall: they
+/// free what others wait for.
+const UPGRADES: usize = 16;
+const UNINSTALLS: usize = 4;
+
+/// How many downloads and Helm processes may run. The others wait in order.
+pub(super) struct TaskSlots {
+    pub(super) downloads: Semaphore,
+    pub(super) upgrades: Semaphore,
+    pub(super) uninstalls: Semaphore,
+}
+
+impl Default for TaskSlots {
+    fn default() -> TaskSlots {
+        TaskSlots {
+            downloads: Semaphore::new(DOWNLOADS),
+            upgrades: Semaphore::new(UPGRADES),
+            uninstalls: Semaphore::new(UNINSTALLS),
+        }
+    }
 }
 
 impl InstallationReconcile {

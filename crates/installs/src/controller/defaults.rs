@@ -172,14 +172,29 @@ impl InstallationReconcile {
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
             });
             self.metrics.wrote();
-            ignore_existing(self.writer.create(&kind, "", object).await)?;
+            let _ = ignore_existing(self.writer.create(&kind, "", object).await)?;
         }
         let kind = &self.stores.kinds.installations;
         self.metrics.wrote();
         let object = to_value(installation);
-        ignore_existing(self.writer.create(kind, &namespace, object).await)?;
         let name = installation.name_any();
-        tracing::info!(namespace, name, "created an installation");
+        if ignore_existing(self.writer.create(kind, &namespace, object).await)? {
+            tracing::info!(namespace, name, "created an installation");
+            return Ok(());
+        }
+        let existing = self
+            .stores
+            .installations
+            .get(&self.stores.request(installation));
+        let wanted = target_name(installation);
+        if existing.is_some_and(|existing| target_name(&*existing) != wanted) {
+            tracing::warn!(
+                namespace,
+                name,
+                wanted,
+                "cannot create an installation: one of its name is on another target"
+            );
+        }
         Ok(())
     }
 
@@ -232,11 +247,11 @@ fn to_value(installation: &ApplicationInstallation) -> Value {
     object
 }
 
-/// Another process, or this one before a crash, may have made the object.
-fn ignore_existing<T>(made: Result<T, ApiCallError>) -> Result<(), ApiCallError> {
+/// Whether the object was made. Another process, or this one before a crash, may have made it.
+fn ignore_existing<T>(made: Result<T, ApiCallError>) -> Result<bool, ApiCallError> {
     match made {
-        Ok(_) => Ok(()),
-        Err(ApiCallError::Api(kube::Error::Api(status))) if status.code == 409 => Ok(()),
+        Ok(_) => Ok(true),
+        Err(ApiCallError::Api(kube::Error::Api(status))) if status.code == 409 => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -99,7 +99,8 @@ impl InstallationReconcile {
         };
         if error.class() != SourceErrorClass::Cancelled {
             let report = Report::DownloadFailed(error.message());
-            self.report(subject, observation.facts(), report).await?;
+            let facts = observation.facts(subject);
+            self.report(subject, facts, report).await?;
         }
         self.memory.with(&subject.key, &subject.uid, |remembered| {
             remembered.failed_download = None;
@@ -116,6 +117,10 @@ impl InstallationReconcile {
         inputs: InputDigest,
         cancel: &CancellationToken,
     ) -> Result<ChartOnDisk, SourceError> {
+        let slot = cancel.run_until_cancelled(self.slots.downloads.acquire());
+        let Some(Ok(_slot)) = slot.await else {
+            return Err(SourceError::cancelled());
+        };
         let settings = self.settings();
         let source = chart_source(version)?;
         let credentials = self.credentials(version).await.map_err(|error| {

@@ -220,7 +220,7 @@ impl InstallationReconcile {
                 let is_deleted = cancel_cause(subject) == CancelCause::Deleted;
                 let facts = StatusFacts {
                     generation: (!is_deleted).then_some(generation),
-                    ..observation.facts()
+                    ..observation.facts(subject)
                 };
                 self.report(subject, facts, report).await?;
             }
@@ -233,7 +233,8 @@ impl InstallationReconcile {
                 None => {}
                 Some(failure) => {
                     let report = Report::UninstallFailed(&failure.message);
-                    self.report(subject, observation.facts(), report).await?;
+                    let facts = observation.facts(subject);
+                    self.report(subject, facts, report).await?;
                 }
             },
         }
@@ -258,21 +259,32 @@ impl InstallationReconcile {
     ) -> Result<(), ReconcileError> {
         let Some(failure) = failure else {
             let report = Report::Recovered(recovery.action);
-            return self.report(subject, observation.facts(), report).await;
+            let facts = observation.facts(subject);
+            return self.report(subject, facts, report).await;
         };
         let mut after = earlier_status(subject);
         after.failures = recovery.failures;
         self.write_status(subject, after).await?;
         if failure.kind == FailureKind::Cancelled {
             let report = Report::Cancelled(cancel_cause(subject));
-            return self.report(subject, observation.facts(), report).await;
+            let facts = observation.facts(subject);
+            return self.report(subject, facts, report).await;
         }
         let report = Report::RecoveryFailed(&failure.message);
-        self.report(subject, observation.facts(), report).await
+        let facts = observation.facts(subject);
+        self.report(subject, facts, report).await
     }
 
     /// Makes the account of the namespace, and runs Helm with its token.
     async fn run_helm(&self, run: &HelmRun) -> Result<(), OperationFailure> {
+        let slots = match run.work {
+            Work::Apply { .. } | Work::Repair(_) => &self.slots.upgrades,
+            Work::Uninstall => &self.slots.uninstalls,
+        };
+        let slot = run.cancel.run_until_cancelled(slots.acquire());
+        let Some(Ok(_slot)) = slot.await else {
+            return Err(cancelled());
+        };
         let settings = self.settings();
         let namespace = &run.release.namespace;
         let account = NamespaceAccount {

@@ -293,7 +293,7 @@ impl InstallationReconcile {
         let facts = StatusFacts {
             version: observation.version(subject),
             placement: Some(&observation.placement),
-            ..observation.facts()
+            ..observation.facts(subject)
         };
         self.report(subject, facts, report).await?;
         self.memory.with(&subject.key, &subject.uid, |remembered| {
@@ -329,7 +329,8 @@ impl InstallationReconcile {
         let prepared = self.prepare_namespace(subject, observation, permitted);
         if let Err(conflict) = prepared.await? {
             let report = Report::NamespaceConflict(&conflict);
-            self.report(subject, observation.facts(), report).await?;
+            let facts = observation.facts(subject);
+            self.report(subject, facts, report).await?;
         }
         Ok(())
     }
@@ -370,7 +371,7 @@ impl InstallationReconcile {
         observation: &Observation,
         hold: &Hold,
     ) -> Result<(), ReconcileError> {
-        let facts = observation.facts();
+        let facts = observation.facts(subject);
         match hold {
             Hold::Paused => Ok(()),
             Hold::Invalid(errors) => self.report(subject, facts, Report::Invalid(errors)).await,

@@ -79,12 +79,15 @@ impl Observation {
         withdrawal::find_version(&subject.installation, definition).ok()
     }
 
-    /// The release, without an operation.
-    pub(super) fn facts(&self) -> StatusFacts<'_> {
+    /// The release, without an operation. A release of others is not shown: by the status the
+    /// installation would own it.
+    pub(super) fn facts(&self, subject: &Subject) -> StatusFacts<'_> {
         let definition = self.definition.as_ref();
         let is_exposed = definition.is_some_and(|it| it.spec.expose.is_some());
+        let own = self.latest().filter(|_| self.has_own_release(subject));
         StatusFacts {
-            release: self.latest(),
+            release: own,
+            keeps_release: own.is_none() && self.latest().is_some(),
             is_out_of_reach: is_exposed && !self.cluster.is_home(),
             ..StatusFacts::default()
         }
@@ -101,7 +104,7 @@ impl Observation {
             operation: Some(operation),
             new_release: Some(&self.release.release),
             placement: Some(&self.placement),
-            ..self.facts()
+            ..self.facts(subject)
         }
     }
 }

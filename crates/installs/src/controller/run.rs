@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::{
     annotations::target_name,
     attempts::Memory,
-    context::InstallationReconcile,
+    context::{InstallationReconcile, TaskSlots},
     metrics::{InstallationCounts, InstallationMetrics},
     observe::target_namespace_of,
     operations::{ReleaseKey, RunningOperations},
@@ -93,6 +93,7 @@ impl InstallationController {
             tasks,
             wake,
             engine: self.engine,
+            slots: TaskSlots::default(),
             writer: Writer::new(self.client.clone(), MANAGER),
             client: self.client,
             events: self.events,

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{
-    annotations::{selector_name, target_name},
+    annotations::{check_bound_target, selector_name, target_name},
     parsed,
     settings::InstallationSettings,
     stores::InstallationKinds,
@@ -156,6 +156,9 @@ impl ObjectRules for InstallationReview {
         let before = request.old_object.as_ref();
         let checked = match (&request.object, before) {
             (Some(object), _) => {
+                if let Some(before) = before {
+                    check_bound_target(object, before)?;
+                }
                 let object = with_namespace(request, object);
                 admission::validate_installation(&object, before, self.named.as_ref())
             }
@@ -253,6 +256,21 @@ mod tests {
             rules.validate(&deletion(installation(json!({})))),
             Ok(vec![])
         );
+        // A changed annotation must not make it look like one.
+        let bound = |target: &str| {
+            named(json!({ "metadata": { "annotations": { "ludgate.dev/bound-target": target } } }))
+        };
+        let update =
+            |object: Value, before: Value| rules.validate(&request("UPDATE", object, before));
+        assert_eq!(update(bound("self"), named(json!({}))), Ok(vec![]));
+        for (object, before) in [
+            (bound("edge"), bound("self")),
+            (bound("edge"), named(json!({}))),
+            (named(json!({})), bound("self")),
+        ] {
+            let denied = update(object, before).expect_err("denied");
+            assert!(denied.contains("bound-target"), "{denied}");
+        }
         let mut of_namespace = deletion(named(json!({})));
         of_namespace.user_info.username = Some(NAMESPACE_CONTROLLER.to_owned());
         assert_eq!(rules.validate(&of_namespace), Ok(vec![]));

@@ -13,9 +13,11 @@ use crate::release::Release;
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Secrets of one answer. Each has up to a MiB.
 const PAGE: u32 = 10;
+/// The newest revisions that are kept. Helm itself keeps ten, unless it is told otherwise.
+const MAX_REVISIONS: usize = 200;
 
-/// Reads the revisions of a release from the cluster, oldest first. One whose body cannot be read
-/// has the name, number and state of its labels, and nothing else.
+/// Reads the revisions of a release from the cluster, oldest first; of very many, the newest. One
+/// whose body cannot be read has the name, number and state of its labels, and nothing else.
 ///
 /// # Errors
 /// See [`ApiCallError`].
@@ -32,12 +34,21 @@ pub async fn fetch_history(
     let mut page = selected.clone();
     loop {
         let list = with_deadline(DEADLINE, api.list(&page)).await?;
-        history.extend(list.items.iter().filter_map(decode_or_labels));
+        history.extend(decode_all(list.items).await);
+        history.sort_by_key(|release: &Release| release.revision);
+        history.drain(..history.len().saturating_sub(MAX_REVISIONS));
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = selected.clone().continue_token(&token),
             None => break,
         }
     }
-    history.sort_by_key(|release| release.revision);
     Ok(history)
+}
+
+/// Not on a thread of the runtime: a body can have many MiB.
+async fn decode_all(secrets: Vec<Secret>) -> Vec<Release> {
+    let decode = move || secrets.iter().filter_map(decode_or_labels).collect();
+    tokio::task::spawn_blocking(decode)
+        .await
+        .unwrap_or_default()
 }

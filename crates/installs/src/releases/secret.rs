@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Deserialize;
 
-use crate::release::{Release, ReleaseStatus};
+use crate::release::{MAX_NOTES, Release, ReleaseStatus};
 
 /// The type of these Secrets.
 pub const SECRET_TYPE: &str = "helm.sh/release.v1";
@@ -20,6 +20,8 @@ pub const OWNER_LABEL: &str = "ludgate.dev/owner";
 
 /// The longest body, in bytes of JSON. A release holds all files of its chart.
 const MAX_BODY: u64 = 100 * 1024 * 1024;
+/// The longest text of a release that is kept, in bytes. Longer ones are cut.
+const MAX_TEXT: usize = 1024;
 /// How a gzip stream begins (RFC 1952, section 2.3.1). The first versions of Helm 3 did not
 /// compress.
 const GZIP: [u8; 3] = [0x1f, 0x8b, 0x08];
@@ -124,22 +126,32 @@ impl From<Body> for Release {
             namespace: body.namespace,
             revision: body.version,
             status: ReleaseStatus::parse(info.status.as_deref().unwrap_or_default()),
-            description: info.description.unwrap_or_default(),
-            chart_name: metadata.name.unwrap_or_default(),
-            chart_version: metadata.version.unwrap_or_default(),
-            app_version: metadata.app_version.unwrap_or_default(),
+            description: cut(info.description, MAX_TEXT),
+            chart_name: cut(metadata.name, MAX_TEXT),
+            chart_version: cut(metadata.version, MAX_TEXT),
+            app_version: cut(metadata.app_version, MAX_TEXT),
             first_deployed: time(info.first_deployed),
             last_deployed: time(info.last_deployed),
             deleted: time(info.deleted),
-            notes: info.notes.filter(|notes| !notes.is_empty()),
+            notes: Some(cut(info.notes, MAX_NOTES)).filter(|notes| !notes.is_empty()),
             owner: None,
         }
+    }
+}
+
+fn cut(text: Option<String>, longest: usize) -> String {
+    let text = text.unwrap_or_default();
+    match text.len() > longest {
+        // A copy: the rest must not stay in memory.
+        true => text[..text.floor_char_boundary(longest)].to_owned(),
+        false => text,
     }
 }
 
 /// Helm 3 writes an empty text for no time, and both may write the first day of the year one.
 fn time(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty() && !text.starts_with("0001-01-01T"))
+        .map(|text| cut(Some(text), MAX_TEXT))
 }
 
 /// Reads a revision: its body, and its owner and state from the labels, by which Helm finds it.

@@ -26,7 +26,7 @@ use super::{
 const MAX_MANIFEST: usize = 4 << 20;
 /// Largest page of tags and largest token, in bytes.
 const MAX_JSON: usize = 4 << 20;
-/// Most pages of tags.
+/// Maximum number of pages of tags.
 const MAX_PAGES: usize = 50;
 /// Manifests of OCI and of Docker.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \

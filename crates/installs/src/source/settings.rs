@@ -34,11 +34,11 @@ pub struct SourceLimits {
     pub packed_bytes: usize,
     /// Largest content of a chart archive or of the used folders of a git repository, in bytes.
     pub unpacked_bytes: u64,
-    /// Most entries of a chart archive, and most files of a git repository's folder.
+    /// Maximum number of entries of a chart archive, and of files of a git repository's folder.
     pub entries: usize,
     /// Largest pack that a git server may send, in bytes.
     pub repository_bytes: u64,
-    /// Most dependencies of a chart.
+    /// Maximum number of dependencies of a chart.
     pub dependencies: usize,
 }
 
@@ -66,8 +66,8 @@ pub struct GitSettings {
     pub path: String,
     /// Processor time of each process, in seconds.
     pub cpu_seconds: u64,
-    /// Most processes and threads of this user. The kernel counts those of all containers with the
-    /// same user id, so a low number fails on busy nodes.
+    /// Maximum number of processes and threads of this user. The kernel counts those of all
+    /// containers with the same user id, so a low number fails on busy nodes.
     pub processes: u64,
     /// A transfer slower than 1,000 bytes per second for this long is given up, in seconds.
     pub stall_seconds: u64,

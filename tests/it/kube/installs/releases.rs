@@ -58,6 +58,14 @@ async fn a_release_of_another_owner_is_not_upgraded() {
         installs.make_target(&installs.namespace().name).await;
         let release = installs.release("app-1");
         write(&installs, &release, (1, "deployed", "Install complete")).await;
+        // A status that named the release would make it this installation's.
+        let missing = json!({ "applicationRef": { "version": "9.9.9" } });
+        installs.installation("app-1", missing).await;
+        let not_found = ("False", "NotFound");
+        let status = installs
+            .until_condition("app-1", "Accepted", not_found)
+            .await;
+        assert_eq!(status["helmRelease"], json!(null), "{form:?}");
         installs.installation("app-1", json!({})).await;
         let taken = ("False", "ReleaseNameTaken");
         installs.until_condition("app-1", "Ready", taken).await;
