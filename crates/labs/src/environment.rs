@@ -18,26 +18,9 @@ const SECRET_PARTS: [&str; 9] = [
     "PRIVATE_KEY",
 ];
 
-/// Variables with which programs find the code that they run.
-const CODE_VARIABLES: [&str; 15] = [
-    "BASH_ENV",
-    "ENV",
-    "GCONV_PATH",
-    "GLIBC_TUNABLES",
-    "HOME",
-    "IFS",
-    "LOCPATH",
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PATH",
-    "PERL5LIB",
-    "PERL5OPT",
-    "RUBYLIB",
-    "RUBYOPT",
-    "ZDOTDIR",
-];
-/// What the names of further such variables start with.
-const CODE_PREFIXES: [&str; 2] = ["LD_", "PYTHON"];
+/// What the names of a hub's own variables start with. No program finds the code that it runs by
+/// them.
+const HUB_PREFIXES: [&str; 4] = ["CPU_", "JPY_", "JUPYTERHUB_", "MEM_"];
 
 /// Whether a variable of the hub is a secret, by its name.
 pub fn is_secret(name: &str) -> bool {
@@ -45,9 +28,8 @@ pub fn is_secret(name: &str) -> bool {
     SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// Whether a program that gets a variable may run other code.
-fn chooses_code(name: &str) -> bool {
-    CODE_VARIABLES.contains(&name) || CODE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+fn is_of_hub(name: &str) -> bool {
+    HUB_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a container of labs is privileged. It gets the variables of the hub too.
@@ -83,10 +65,10 @@ impl LabEnvironment {
         urls: &SiteUrls,
     ) -> LabEnvironment {
         let mut plain = specification.env.clone();
-        // The person may send any. With a program of the home directory, a privileged container
-        // would give them the node.
+        // The person may send any. Many choose code: with a program of the home directory, a
+        // privileged container would give them the node.
         if has_privileged_container(config) {
-            plain.retain(|name, _| !chooses_code(name));
+            plain.retain(|name, _| is_of_hub(name));
         }
         let options = &specification.options;
         let flags = [
@@ -185,16 +167,6 @@ mod tests {
             "MEM_LIMIT",
         ] {
             assert!(!is_secret(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn variables_that_choose_code_are_known() {
-        for name in ["PATH", "HOME", "LD_PRELOAD", "LD_AUDIT", "PYTHONSTARTUP"] {
-            assert!(chooses_code(name), "{name}");
-        }
-        for name in ["JUPYTERHUB_SERVICE_PREFIX", "NUBLADO_HOME", "OLD_PATH"] {
-            assert!(!chooses_code(name), "{name}");
         }
     }
 

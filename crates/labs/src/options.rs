@@ -16,7 +16,8 @@ pub const USE_DROPDOWN: &str = "use_image_from_dropdown";
 /// The variable with the path at which the hub serves the lab.
 pub const SERVICE_PREFIX: &str = "JUPYTERHUB_SERVICE_PREFIX";
 
-/// Most variables, and most bytes of them together, that fit into a ConfigMap with room to spare.
+/// Maximum number of variables, and of their bytes together, that fit into a ConfigMap with room to
+/// spare.
 const MAX_VARIABLES: usize = 1000;
 const MAX_VARIABLE_BYTES: usize = 500_000;
 
@@ -185,6 +186,10 @@ fn parse_env(
             continue;
         }
         match value.as_str().filter(|text| !text.contains('\0')) {
+            Some(text) if name == SERVICE_PREFIX && !is_path(text) => {
+                let message = format!("{SERVICE_PREFIX} must be a path");
+                problems.push(problem(&location, "value_error", message));
+            }
             Some(text) => {
                 variables.insert(name.clone(), text.to_owned());
             }
@@ -219,6 +224,13 @@ fn is_variable(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.bytes().all(allowed)
         && !name.starts_with(|letter: char| letter.is_ascii_digit() || letter == '.')
+}
+
+/// Whether a text is an absolute path of a URL (RFC 3986 section 3.3). Behind a host it then cannot
+/// become a part of the host.
+pub(crate) fn is_path(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/".contains(&b);
+    text.starts_with('/') && text.bytes().all(allowed)
 }
 
 /// The options, each a plain value. Hubs send lists of one.

@@ -26,7 +26,7 @@ pub enum QuantityError {
     Memory,
 }
 
-/// Most cores that an amount can have.
+/// Maximum number of cores that an amount can have.
 const MAX_CORES: f64 = 1e6;
 /// One GiB.
 const GIB: f64 = 1_073_741_824.0;

@@ -7,7 +7,7 @@ use crate::{
     dialect::Dialect,
     metadata::{GROUPS_ANNOTATION, NAME_ANNOTATION},
     names::LabNames,
-    options::{ImageChoice, LabOptions, SERVICE_PREFIX},
+    options::{ImageChoice, LabOptions, SERVICE_PREFIX, is_path},
     quantity::{CpuCores, LabAmounts, LabResources, MemoryBytes},
     size::LabSize,
     state::{LabState, LabStatus},
@@ -61,7 +61,7 @@ pub fn rebuild(
     };
     let image = variable("JUPYTER_IMAGE_SPEC")?.to_owned();
     let is_set = |name| variable(name).is_ok_and(|value| value == "TRUE");
-    let prefix = variable(SERVICE_PREFIX).unwrap_or_default();
+    let prefix = variable(SERVICE_PREFIX).ok().filter(|text| is_path(text));
     let names = LabNames::new(username, config, dialect);
     let texts = variables
         .iter()
@@ -78,7 +78,7 @@ pub fn rebuild(
         env: texts.collect(),
         status: status(objects.pod),
         has_pod: true,
-        internal_url: Some(names.internal_url(prefix)),
+        internal_url: Some(names.internal_url(prefix.unwrap_or_default())),
         resources,
         quota: objects.quota.map(quota).transpose()?,
     })

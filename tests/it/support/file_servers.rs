@@ -20,7 +20,7 @@ use ludgate_labs::{
     },
     user::{LabGroup, LabUser},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -104,6 +104,7 @@ impl FileServersInCluster {
                 tag: "1".to_owned(),
                 pull_policy: PullPolicy::IfNotPresent,
             }),
+            peers: vec![gateway_pods()],
             namespace: namespace.name.clone(),
             lease: "ludgate-labs-files".to_owned(),
             identity: identity.to_owned(),
@@ -239,10 +240,15 @@ impl KubeNamespace {
 
     /// The names of all objects of file servers, one a line.
     pub async fn file_server_objects(&self) -> String {
-        let kinds = "jobs,pods,services,persistentvolumeclaims";
+        let kinds = "jobs,pods,services,networkpolicies,persistentvolumeclaims";
         let arguments = ["get", kinds, "-l", "nublado.lsst.io/category", "-o", "name"];
         self.kubectl(&arguments, "").await
     }
+}
+
+/// The pods that may connect to file servers.
+pub fn gateway_pods() -> Value {
+    json!({ "podSelector": { "matchLabels": { "app": "gateway" } } })
 }
 
 /// A client of the account of labs, whose kubeconfig is written.

@@ -27,6 +27,8 @@ pub struct FileServerContext<'c> {
     pub host: &'c str,
     /// Image of the servers.
     pub image: &'c ContainerImage,
+    /// Peers of NetworkPolicies that may connect to the servers.
+    pub peers: &'c [Value],
 }
 
 /// The objects of a file server.
@@ -34,6 +36,9 @@ pub struct FileServerContext<'c> {
 pub struct DesiredFileServer {
     /// Claims of volumes that are mounted.
     pub claims: Vec<Value>,
+    /// Lets the gateway alone connect to the server, which asks for no password. Operators may let
+    /// in others by another policy. Nublado has none.
+    pub policy: Value,
     /// The server.
     pub job: Value,
     /// Its address.
@@ -43,7 +48,7 @@ pub struct DesiredFileServer {
 }
 
 impl DesiredFileServer {
-    /// All objects, in the order in which they are created.
+    /// The objects that Nublado creates, in this order.
     pub fn in_order(&self) -> impl Iterator<Item = &Value> {
         self.claims
             .iter()
@@ -69,6 +74,7 @@ pub fn file_server(context: FileServerContext<'_>, user: &LabUser) -> DesiredFil
     };
     DesiredFileServer {
         claims: parts.claims(),
+        policy: parts.policy(),
         job: parts.job(),
         service: parts.service(),
         ingress: parts.ingress(),
@@ -106,6 +112,25 @@ impl FileServerParts<'_> {
             VolumeSource::HostPath(_) | VolumeSource::Nfs { .. } => None,
         });
         claims.collect()
+    }
+
+    fn policy(&self) -> Value {
+        let peers = self.context.peers;
+        // An empty `from` would let everyone in.
+        let ingress = match peers.is_empty() {
+            true => json!([]),
+            false => json!([{ "from": peers, "ports": [{ "port": PORT }] }]),
+        };
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": self.metadata(&self.name),
+            "spec": {
+                "podSelector": { "matchLabels": self.metadata.selector() },
+                "policyTypes": ["Ingress"],
+                "ingress": ingress,
+            },
+        })
     }
 
     fn job(&self) -> Value {

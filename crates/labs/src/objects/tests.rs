@@ -274,18 +274,26 @@ fn variables_of_the_controller_and_the_configuration_win() {
 #[test]
 fn a_person_does_not_choose_the_code_of_a_privileged_container() {
     let mut fixture = Fixture::new();
-    let library = "/u/r/rra/nublado/root.so";
-    let env = &mut fixture.specification.env;
-    env.insert("LD_PRELOAD".to_owned(), library.to_owned());
+    let file = "/u/r/rra/nublado/file";
+    let others = ["LD_PRELOAD", "PATH", "OPENSSL_CONF", "JAVA_TOOL_OPTIONS"];
+    for name in others {
+        let env = &mut fixture.specification.env;
+        env.insert(name.to_owned(), file.to_owned());
+    }
     let data = |fixture: &Fixture| {
         let lab = fixture.desired(Dialect::Nublado).unwrap();
         lab.env["data"].clone()
     };
-    assert_eq!(data(&fixture).get("LD_PRELOAD"), None);
+    for name in others {
+        assert_eq!(data(&fixture).get(name), None, "{name}");
+    }
+    assert!(data(&fixture).get("JUPYTERHUB_SERVICE_PREFIX").is_some());
     // Without such a container, all that the hub sends is for the lab.
     fixture.config.lab.standard_inithome = false;
     fixture.config.lab.init_containers.clear();
-    assert_eq!(data(&fixture)["LD_PRELOAD"], library);
+    for name in others {
+        assert_eq!(data(&fixture)[name], file, "{name}");
+    }
 }
 
 #[test]

@@ -164,6 +164,9 @@ fn the_body_itself_is_checked() {
         json!({}),
         json!({ SERVICE_PREFIX: null }),
         json!({ SERVICE_PREFIX: "/", "a b": "" }),
+        json!({ SERVICE_PREFIX: "" }),
+        json!({ SERVICE_PREFIX: "@10.0.0.1/" }),
+        json!({ SERVICE_PREFIX: "/nb user/" }),
     ] {
         assert!(LabSpecification::parse(&body(env), Dialect::Nublado).is_err());
     }

@@ -24,6 +24,7 @@ use futures_util::{
 use kube::{Client, runtime::reflector::store::WriterDropped};
 use ludgate_cluster::writer::Writer;
 use ludgate_controllers::{leader::LeaderElector, watched::FirstLists};
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,8 @@ pub struct FileServicesSettings {
     pub config: Arc<LabsConfig>,
     /// Image of the containers. Without it, there are neither file servers nor the pod.
     pub image: Option<ContainerImage>,
+    /// Peers of NetworkPolicies that may connect to file servers.
+    pub peers: Vec<Value>,
     /// Namespace of the Lease and of the pod for administrators.
     pub namespace: String,
     /// Name of the Lease.
@@ -56,7 +59,7 @@ pub struct FileServicesSettings {
     pub identity: String,
     /// How long a watch lasts.
     pub watch: Duration,
-    /// Most calls to the API server at the same time.
+    /// Maximum number of calls to the API server at the same time.
     pub max_calls: usize,
 }
 
@@ -89,6 +92,7 @@ impl LabService {
             FileServicesSettings {
                 config: settings.config.clone(),
                 image: image.filter(|_| is_nublado),
+                peers: settings.peers.clone(),
                 namespace: settings.namespace.clone(),
                 lease: format!("{}-files", settings.lease),
                 identity: settings.identity.clone(),
@@ -127,7 +131,8 @@ impl FileServices {
                 changes.push(changed);
                 let config = config.clone();
                 let (servers, image) = (servers.clone(), image.clone());
-                FileServerService::new(shared.clone(), stores, config, servers, image)
+                let peers = settings.peers.clone();
+                FileServerService::new(shared.clone(), stores, config, servers, image, peers)
             });
         let admin = image.filter(|_| config.fsadmin.is_enabled).map(|image| {
             let namespace = &settings.namespace;

@@ -17,7 +17,7 @@ use crate::{
     state::{LabState, LabStatus},
 };
 
-/// Most listeners of one person's events.
+/// Maximum number of listeners of one person's events.
 const MAX_LISTENERS: usize = 32;
 
 /// The lab of one person, whether or not there is one now.

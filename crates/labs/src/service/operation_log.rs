@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::events::{EventHistory, EventId, LabEvent, LabEventKind};
 
-/// Most events of an operation that are kept, with room for the last ones.
+/// Maximum number of events of an operation that are kept, with room for the last ones.
 pub(super) const MAX_EVENTS: usize = 1000;
 /// Longest message of an event, in bytes.
 pub(super) const MAX_MESSAGE: usize = 4096;

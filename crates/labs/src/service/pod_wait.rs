@@ -24,7 +24,7 @@ use crate::{
     state::LabStatus,
 };
 
-/// Most Events of a pod that listeners get.
+/// Maximum number of Events of a pod that listeners get.
 const MAX_POD_EVENTS: usize = 1000;
 /// The account that pods without one of their own have.
 const DEFAULT_ACCOUNT: &str = "default";

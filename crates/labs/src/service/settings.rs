@@ -36,6 +36,6 @@ pub struct LabServiceSettings {
     pub store: Option<OperationStoreSettings>,
     /// How long a watch lasts.
     pub watch: Duration,
-    /// Most calls to the API server at the same time, of all operations.
+    /// Maximum number of calls to the API server at the same time, of all operations.
     pub max_calls: usize,
 }

@@ -291,6 +291,7 @@ fn fileserver_objects(data: &Data) -> Vec<Value> {
         base_url: &config.base_url,
         host: "127.0.0.1",
         image: &image,
+        peers: &[],
     };
     file_server(context, &data.user("rachel"))
         .in_order()

@@ -1,12 +1,16 @@
 //! File servers are created on demand, and their objects are deleted with them.
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    networking::v1::NetworkPolicy,
+};
 use kube::Api;
 use ludgate_labs::error::LabError;
+use serde_json::json;
 
 use crate::support::{
     changes::{Changes, POD_PATIENCE},
-    file_servers::{ADMIN_POD, FileServersInCluster, OWNER, SERVER},
+    file_servers::{ADMIN_POD, FileServersInCluster, OWNER, SERVER, gateway_pods},
     until::holds_within,
 };
 
@@ -40,6 +44,7 @@ async fn a_server_that_was_idle_is_deleted_and_created_again_on_demand() {
             "job.batch/rachel-fs",
             "pod/rachel-fs",
             "service/rachel-fs",
+            "networkpolicy.networking.k8s.io/rachel-fs",
             "persistentvolumeclaim/rachel-fs-pvc-scratch",
         ]
     );
@@ -72,6 +77,23 @@ async fn the_address_of_a_server_is_found_by_the_labels_of_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_the_gateway_connects_to_a_server() {
+    let files = FileServersInCluster::start(LONG).await;
+    files.run_server().await;
+    let policies: Api<NetworkPolicy> =
+        Api::namespaced(files.namespace.client.clone(), &files.namespace.name);
+    let policy = policies.get(SERVER).await.expect("a NetworkPolicy");
+    let spec = serde_json::to_value(policy.spec).expect("JSON");
+    let labels = &spec["podSelector"]["matchLabels"];
+    assert_eq!(labels["nublado.lsst.io/user"], OWNER);
+    assert_eq!(labels["nublado.lsst.io/category"], "fileserver");
+    assert_eq!(spec["policyTypes"], json!(["Ingress"]));
+    let ports = json!([{ "port": 8000, "protocol": "TCP" }]);
+    let ingress = json!([{ "from": [gateway_pods()], "ports": ports }]);
+    assert_eq!(spec["ingress"], ingress);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_at_the_same_time_get_one_server() {
     let files = FileServersInCluster::start(LONG).await;
     let others = [files.begin(), files.begin(), files.begin()];
@@ -79,7 +101,7 @@ async fn requests_at_the_same_time_get_one_server() {
     for other in others {
         assert_eq!(other.await.expect("no panic"), Ok(()));
     }
-    assert_eq!(files.objects().await.lines().count(), 4);
+    assert_eq!(files.objects().await.lines().count(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ use futures_util::{
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{PersistentVolumeClaim, Pod, Service},
+    networking::v1::NetworkPolicy,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -81,11 +82,13 @@ impl OwnedStores {
             label: Some(&label),
             length: selection.length,
         };
-        // Objects are deleted in this order: the address first, the data last.
+        // Objects are deleted in this order: the address first, the data last. The policy stays
+        // as long as there is a pod.
         let kinds = [
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Job>(&()),
             ApiResource::erase::<Pod>(&()),
+            ApiResource::erase::<NetworkPolicy>(&()),
             ApiResource::erase::<PersistentVolumeClaim>(&()),
         ];
         let mut changes = Vec::new();

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::{
     sync::OwnedMutexGuard,
     time::{sleep, timeout},
@@ -43,6 +44,7 @@ struct ServersInner {
     config: Arc<LabsConfig>,
     servers: FileServers,
     image: ContainerImage,
+    peers: Vec<Value>,
     slots: Mutex<HashMap<String, Arc<ServerSlot>>>,
 }
 
@@ -78,6 +80,7 @@ impl FileServerService {
         config: Arc<LabsConfig>,
         servers: FileServers,
         image: ContainerImage,
+        peers: Vec<Value>,
     ) -> FileServerService {
         FileServerService(Arc::new(ServersInner {
             shared,
@@ -85,6 +88,7 @@ impl FileServerService {
             config,
             servers,
             image,
+            peers,
             slots: Mutex::default(),
         }))
     }
@@ -185,7 +189,7 @@ impl FileServerService {
         let stored = || self.0.stores.of_user(username);
         let has = |kind: &str| stored().iter().any(|owned| owned.is(kind));
         match self.phase(username) {
-            ServerPhase::Running if has("Service") => return Ok(()),
+            ServerPhase::Running if has("Service") && has("NetworkPolicy") => return Ok(()),
             ServerPhase::Over => calls.remove(Vec::new(), stored).await?,
             ServerPhase::Absent | ServerPhase::Starting | ServerPhase::Running => {}
         }
@@ -197,9 +201,11 @@ impl FileServerService {
             // Only in the object of a proxy, which is not made here.
             host: "",
             image: &self.0.image,
+            peers: &self.0.peers,
         };
         let desired = file_server(context, user);
-        for object in desired.claims.iter().chain([&desired.service]) {
+        let before = [&desired.policy, &desired.service];
+        for object in desired.claims.iter().chain(before) {
             made.push(calls.apply(object).await?);
         }
         let job = stored().into_iter().find(|owned| owned.is("Job"));

@@ -53,9 +53,9 @@ const MANIFEST_LIMITS: CallLimits = CallLimits {
 const LIST_DEADLINE: Duration = Duration::from_secs(120);
 /// Tags that a page is asked to have. Registries may give fewer.
 const PAGE: usize = 1000;
-/// Most pages of a list.
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 1000;
-/// Most tags of a list.
+/// Maximum number of tags of a list.
 const MAX_TAGS: usize = 100_000;
 /// Indices before manifests: what a node pulls by its tag is the index, if there is one.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
