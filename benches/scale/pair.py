@@ -10,11 +10,11 @@ import people
 from candidates import Candidate
 
 
-def gateway(app, more="", listen="", scheme="http", opens="team", admin=0, wrapper=()):
+def gateway(app, log=False, more="", listen="", scheme="http", opens="team", admin=0, wrapper=()):
     """Starts Ludgate and signs a user in, who opens the app `opens`."""
     number = machine.port()
     issuer = people.provider(f"{scheme}://127.0.0.1:{number}/oauth2/callback")
-    process = candidates.ludgate(app, issuer, number, more=more, listen=listen, scheme=scheme, admin=admin, wrapper=wrapper)
+    process = candidates.ludgate(app, issuer, number, log, more=more, listen=listen, scheme=scheme, admin=admin, wrapper=wrapper)
     machine.until_open(number)
     time.sleep(10 if wrapper else 1)
     path = f"/apps/{opens}/x"

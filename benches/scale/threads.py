@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 
+import callgrind
 import candidates
 import machine
 import pair
@@ -31,18 +32,10 @@ def start_gateway(cores, wrapper=()):
 
 
 def instructions(cores):
-    row = start_gateway(cores, ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={machine.folder.name}/cg-{cores[-1]}"))
-    pid = str(row.process.pid)
+    name = f"threads-{cores[-1]}"
+    row = start_gateway(cores, callgrind.wrapper(name))
     load(row, 2)
-    subprocess.run(["callgrind_control", "-i", "on", pid], check=True, capture_output=True)
-    done = load(row, 6)
-    subprocess.run(["callgrind_control", "-d", pid], check=True, capture_output=True)
-    total = 0
-    for name in os.listdir(machine.folder.name):
-        if name.startswith(f"cg-{cores[-1]}"):
-            with open(os.path.join(machine.folder.name, name)) as file:
-                total += sum(int(line.split()[1]) for line in file if line.startswith("totals:"))
-    return total / done
+    return callgrind.per_request(name, row.process, lambda: load(row, 6))
 
 
 def main():
