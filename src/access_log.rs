@@ -1,4 +1,4 @@
-//! One JSON line per request, written when the last byte was sent or the client went away.
+//! One JSON line per request, written when hyper has taken the last byte, or the client went away.
 //!
 //! Invariant: no query, cookie or token is ever in a line. No decision depends on the log.
 
@@ -99,8 +99,8 @@ impl Drop for AccessLog {
 }
 
 /// One request and its answer. It is made with the request, and each step adds what it found.
-/// Dropping it writes the line: after the last byte of the answer, or when the client leaves. Until
-/// then the request counts as in flight.
+/// Dropping it writes the line: when hyper has taken the last byte of the answer, or the client has
+/// left. Until then the request counts as in flight.
 pub struct Entry {
     log: Rc<AccessLog>,
     started: Instant,

@@ -32,7 +32,7 @@ use crate::{
 use metrics::HealthMetrics;
 use probe::{Probe, ProbeError};
 
-/// Most checks at one time, each with one connection. Others wait for their turn.
+/// Maximum number of checks at one time, each with one connection. Others wait for their turn.
 const MAX_CONNECTIONS: usize = 32;
 
 /// The checks of all published apps.

@@ -12,7 +12,7 @@ use crate::model::client::Client;
 
 /// `X-Forwarded-For`.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Most hops of a chain that are read; more are an attack or a configuration error.
+/// Maximum number of hops of a chain that are read; more are an attack or a configuration error.
 const MAX_HOPS: usize = 32;
 
 /// The proxies whose forwarded headers are trusted.

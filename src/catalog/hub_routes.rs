@@ -31,9 +31,9 @@ use crate::model::{
 use route_path::{MAX_SEGMENTS, RoutePath, RoutePathError, unescape};
 use target::{HubTarget, HubTargetError};
 
-/// Most routes.
+/// Maximum number of routes.
 const MAX_ROUTES: usize = 10_000;
-/// Most data of all routes together, in bytes of JSON.
+/// Maximum size of all routes together, in bytes of JSON.
 const MAX_DATA: usize = 32 << 20;
 /// The field of a route's data with its target.
 const TARGET: &str = "target";

@@ -33,7 +33,7 @@ use crate::{
     proxy_protocol,
 };
 
-/// Most pods that are tried for one request.
+/// Maximum number of pods that are tried for one request.
 const MAX_PODS_TRIED: usize = 3;
 /// The pauses between attempts at a unix socket with a full queue.
 const QUEUE_BACKOFF: ExponentialBuilder = ExponentialBuilder::new()

@@ -96,7 +96,7 @@ impl Download {
         self.received
     }
 
-    /// Nothing is there now: ready at the deadline of the call or of the gap.
+    /// Polled while the app has sent nothing more; ready at the deadline of the call or of the gap.
     fn poll_gap(&mut self, cx: &mut Context<'_>) -> Poll<DownloadError> {
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(cx).is_ready()
@@ -145,8 +145,8 @@ impl Download {
                 Poll::Ready(Some(Ok(frame)))
             }
             Some(Err(error)) => {
-                // The bytes before the error must reach the client first. They are written while
-                // nothing is ready here.
+                // Yields once, so that bytes before the error are written if the client has room
+                // for them.
                 self.error = Some(DownloadError::App(error));
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -38,7 +38,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 /// The same on all streams of a connection together: enough that clients which read nothing do not
 /// block others. h2 derives from it how many tiny frames it buffers.
 const CONNECTION_WINDOW: u32 = 4 * MAX_STREAMS * STREAM_WINDOW;
-/// Most bytes of one upload that are buffered while the app does not read.
+/// Maximum number of bytes of one upload that are buffered while the app does not read.
 const SEND_BUFFER: usize = 64 * 1024;
 /// A response head of this many bytes is accepted whatever the settings say.
 const MIN_HEAD_BYTES: usize = 16 * 1024;

@@ -3,7 +3,8 @@
 
 use crate::model::error_cause::find_cause;
 
-/// Most interim responses to one request. One `100 Continue` and a few `103 Early Hints` are usual.
+/// Maximum number of interim responses to one request. One `100 Continue` and a few `103 Early
+/// Hints` are usual.
 pub const MAX_INTERIM: u32 = 100;
 
 /// The app sent more than [`MAX_INTERIM`].

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Most apps with a label of their own. Further ones share [`OTHER_APPS`].
+/// Maximum number of apps with a label of their own. Further ones share [`OTHER_APPS`].
 const MAX_APPS: usize = 1000;
 /// The label of all other apps. No id begins with an underscore.
 const OTHER_APPS: &str = "_other";

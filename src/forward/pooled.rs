@@ -75,8 +75,9 @@ impl PooledConnection {
 
     /// Waits for the head of the response.
     ///
-    /// The deadline counts from the last byte of the upload that moved; the app has at most twice
-    /// as long. An upload that stalls for as long ends too, as the client's fault.
+    /// The deadline counts from this call, and again from each moment at which bytes of the upload
+    /// moved; the app has at most twice as long. An upload that stalls for as long ends too, as the
+    /// client's fault.
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only on a connection that was used before: on HTTP/1.1 if not one

@@ -9,7 +9,8 @@ use std::mem;
 use bytes::Bytes;
 use hyper::body::Frame;
 
-/// Most bytes that are searched for the place. More are held only if they come in one piece.
+/// Maximum number of bytes that are searched for the place. More are held only if they come in one
+/// piece.
 const MAX_SEARCHED: usize = 4 * 1024;
 /// Enough bytes to recognize every construct before the content: `<!doctype` and one more.
 const LOOKAHEAD: usize = 10;

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Most cookies that an app may set in one response.
+/// Maximum number of cookies that an app may set in one response.
 const MAX_SET: usize = 64;
 
 /// Rewrites every `Set-Cookie` of a response. Values and all attributes but Path and Domain pass

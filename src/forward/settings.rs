@@ -23,9 +23,9 @@ pub struct ForwardSettings {
     pub response_gap: Duration,
     /// Longest gap in streams: event streams, gRPC calls, WebSockets.
     pub stream_idle: Duration,
-    /// Most requests that wait for a response of one app.
+    /// Maximum number of requests that wait for a response of one app.
     pub requests_per_app: usize,
-    /// Most open connections to one app.
+    /// Maximum number of open connections to one app.
     pub connections_per_app: usize,
     /// Share of both that one client may have, in percent.
     pub client_share: usize,

@@ -9,7 +9,7 @@ use http::HeaderMap;
 const ROOM: usize = 32;
 /// Larger maps are not kept, and no smaller ones than new ones.
 const MAX_ROOM: usize = 64;
-/// Most maps of one data thread, some 5 KiB each.
+/// Maximum number of maps of one data thread, some 5 KiB each.
 const MAX_MAPS: usize = 32;
 
 /// The empty maps of one data thread.

@@ -27,8 +27,8 @@ use crate::{
     streams::{Revocation, RevocationReason},
 };
 
-/// Most bytes that a direction holds, and only while it writes them: most WebSockets are silent
-/// most of the time.
+/// Maximum number of bytes that a direction holds, and only while it writes them: most WebSockets
+/// are silent most of the time.
 const BUFFER: usize = 16 * 1024;
 
 thread_local! {

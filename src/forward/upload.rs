@@ -69,7 +69,7 @@ pub enum UploadProgress {
 
 /// The bounds of an upload.
 pub struct UploadPolicy {
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub limit: Option<u64>,
     /// The session that the bytes keep alive.
     pub usage: Option<Usage>,

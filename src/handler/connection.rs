@@ -119,7 +119,7 @@ impl ClientConnection {
 pub struct HttpExchange {
     /// The connection.
     pub connection: Rc<ClientConnection>,
-    /// Ends the exchange before its time, and counts what the client reads.
+    /// Ends the exchange before its time, and knows since when the client has left bytes unread.
     pub exchange: Rc<Exchange>,
     /// CONNECT, as for a WebSocket over HTTP/2 (RFC 8441): any success status accepts it.
     is_connect: bool,
@@ -177,7 +177,7 @@ impl HttpExchange {
         response
     }
 
-    /// Keeps the connection from counting as idle.
+    /// The guard that keeps the connection from counting as idle, for a tunnel.
     pub fn into_busy(self) -> ActiveRequest {
         self.busy
     }

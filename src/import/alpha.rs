@@ -6,7 +6,7 @@ use super::value::Value;
 
 /// Deepest field.
 const MAX_DEPTH: usize = 12;
-/// Most fields.
+/// Maximum number of fields.
 const MAX_FIELDS: usize = 10_000;
 
 /// One field.

@@ -8,7 +8,7 @@ use super::{
     route_pattern::RoutePattern,
 };
 
-/// Most prefixes that become rules: an app has at most 62 rules.
+/// Maximum number of prefixes that become rules: an app has at most 62 rules.
 const MAX_PREFIXES: usize = 40;
 
 /// Methods of a rule; empty: all.

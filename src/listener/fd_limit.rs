@@ -23,7 +23,8 @@ pub fn raise() {
     );
 }
 
-/// Most client connections that the limit allows with this many data threads; at least one.
+/// Maximum number of client connections that the limit allows with this many data threads; at least
+/// one.
 pub fn max_connections(threads: usize) -> usize {
     max_connections_within(getrlimit(Resource::Nofile).current, threads)
 }

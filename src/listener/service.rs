@@ -42,7 +42,7 @@ pub struct NewConnection {
     pub certificate: Option<ServedCertificate>,
     /// Resolves when the process stops.
     pub drain: DrainWatcher,
-    /// Most header fields of a request.
+    /// Maximum number of header fields of a request.
     pub head_fields: usize,
     /// Counts the active requests.
     pub activity: Arc<ConnectionActivity>,

@@ -27,17 +27,17 @@ pub struct ListenerSettings {
     pub redirects: bool,
     /// Share the port with another process, which is stopping.
     pub takeover: bool,
-    /// Most concurrent requests on one HTTP/2 connection.
+    /// Maximum number of concurrent requests on one HTTP/2 connection.
     pub streams: u32,
     /// Longest time in which a client takes no byte of a response.
     pub write_stall: Duration,
     /// Largest request head, in bytes.
     pub head_bytes: usize,
-    /// Most header fields of a request.
+    /// Maximum number of header fields of a request.
     pub head_fields: usize,
-    /// Most open connections of this listener, all threads together.
+    /// Maximum number of open connections of this listener, all threads together.
     pub connections: usize,
-    /// Most open connections of one client.
+    /// Maximum number of open connections of one client.
     pub connections_per_client: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Several short slices in one `send`.
 //!
 //! hyper gives head and body of a message as two slices. The kernel takes longer for `writev` than
-//! for `send`: on the machine of docs/performance.md 0.2 µs for one slice, and 0.5 µs for two. That
-//! is more than copying them.
+//! for `send`: on the machine of docs/performance.md 0.2 µs for one slice, and 0.5 µs for two.
+//! Copying the slices costs less.
 
 use std::{
     cell::Cell,
@@ -13,7 +13,7 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Most bytes that are copied for one write.
+/// Maximum number of bytes that are copied for one write.
 const MAX_COPIED: usize = 4096;
 
 thread_local! {

@@ -1,5 +1,5 @@
-//! A stream whose reads pass through a filter. Writes go to the stream unchanged, short slices as
-//! one.
+//! A stream whose reads pass through a filter. Writes pass through; several short slices
+//! become one write.
 //!
 //! `tokio_util::io::InspectReader` only sees what was read. A filter can also replace it, or fail.
 

@@ -26,7 +26,7 @@ pub struct ReplyBody {
     content: Content,
     /// Written to the access log when the body is complete or dropped.
     entry: Option<Box<Entry>>,
-    /// On HTTP/2: counts what the client reads.
+    /// On HTTP/2: knows since when the client has left bytes unread.
     exchange: Option<Rc<Exchange>>,
     /// The rest of the last piece. HTTP/2 streams get small pieces, so that slow readers show.
     rest: Bytes,

@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use super::{section::ConfigSection, values::upstream};
 use crate::model::{app::Upstream, health_check::HealthCheck};
 
-/// Most upstreams of one app: each choice looks at all of them.
+/// Maximum number of upstreams of one app: each choice looks at all of them.
 const MAX_UPSTREAMS: usize = 32;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_INTERVAL: Duration = Duration::from_secs(3600);

@@ -22,11 +22,11 @@ use query::Query;
 
 /// Deepest nesting of fields. A standard introspection query has 13.
 const MAX_DEPTH: usize = 16;
-/// Most fields of a query. A write counts for 50.
+/// Maximum number of fields of a query. A write counts for 50.
 const MAX_COMPLEXITY: usize = 500;
 /// Deepest nesting that the parser follows.
 const MAX_RECURSION: usize = 32;
-/// Most directives of a field.
+/// Maximum number of directives of a field.
 const MAX_DIRECTIVES: usize = 4;
 
 /// The schema with its limits.

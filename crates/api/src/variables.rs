@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::OperationError;
 
-/// Most variables of an app.
+/// Maximum number of variables of an app.
 const MAX_VARIABLES: usize = 500;
 /// What consoles send beside a name and a value. It is not part of the pod.
 const OF_FORMS: [&str; 2] = ["required", "description"];

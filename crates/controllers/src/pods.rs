@@ -12,7 +12,8 @@ pub fn is_active(pod: &Pod) -> bool {
     !matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-/// Most entries of a list in an author's pod. Some checks compare each entry with all others.
+/// Maximum number of entries of a list in an author's pod. Some checks compare each entry with all
+/// others.
 const MAX_ENTRIES: usize = 1000;
 
 /// The path of a list with too many entries, such as `.containers[0].env`.

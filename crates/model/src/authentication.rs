@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 
 /// Longest `acr` value, in bytes.
 const MAX_CONTEXT: usize = 128;
-/// Most `acr` values of one app.
+/// Maximum number of `acr` values of one app.
 const MAX_CONTEXTS: usize = 8;
 /// The clock of the provider may be ahead by this much, in seconds.
 const SKEW: i64 = 60;

@@ -9,7 +9,7 @@ use super::access::Access;
 
 /// Longest prefix, in bytes.
 const MAX_PREFIX: usize = 256;
-/// Most rules of one app.
+/// Maximum number of rules of one app.
 const MAX_RULES: usize = 62;
 
 /// The rule for paths with one prefix.

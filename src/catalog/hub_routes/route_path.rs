@@ -6,7 +6,7 @@ use crate::incoming;
 
 /// Longest path of a route, in bytes.
 const MAX_PATH: usize = 1024;
-/// Most segments of a route's path.
+/// Maximum number of segments of a route's path.
 pub const MAX_SEGMENTS: usize = 16;
 
 /// The path of a route.

@@ -28,7 +28,7 @@ use crate::{
     model::{app::App, concurrency_limit::Holder},
 };
 
-/// Most idle connections to one app of one data thread.
+/// Maximum number of idle connections to one app of one data thread.
 const MAX_IDLE: usize = 64;
 /// How long it counts that an app closed an idle connection.
 const CLOSED_MEMORY: Duration = Duration::from_secs(60);

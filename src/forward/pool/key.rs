@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-/// Most concurrent requests on one HTTP/2 connection: one lost packet, or a closed connection,
-/// delays all of them.
+/// Maximum number of concurrent requests on one HTTP/2 connection: one lost packet, or a closed
+/// connection, delays all of them.
 pub const MAX_STREAMS: u32 = 32;
 
 /// The connections of an app that fit a request.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::reserved_keys;
 
-/// Most installations of a bundle: each is checked with calls of its own.
+/// Maximum number of installations of a bundle: each is checked with calls of its own.
 const MAX_ENTRIES: usize = 50;
 
 /// The bundle of these installations. Each has the form of a new one.

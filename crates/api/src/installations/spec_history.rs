@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// The annotation: a JSON list, oldest first.
 const ANNOTATION: &str = "ludgate.dev/earlier-specs";
-/// Most entries.
+/// Maximum number of entries.
 const MAX_ENTRIES: usize = 10;
 /// Longest annotation, in bytes. All annotations of an object together have at most 256 KiB.
 const MAX_BYTES: usize = 96 * 1024;

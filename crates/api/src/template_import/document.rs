@@ -7,7 +7,7 @@ use crate::error::OperationError;
 
 /// PrimeHub's message for an invalid template.
 const NO_TEMPLATE: &str = "Invalid PhAppTemplate yaml";
-/// Most problems that an error names.
+/// Maximum number of problems that an error names.
 const MAX_PROBLEMS: usize = 5;
 /// Longest error, in characters.
 const MAX_TEXT: usize = 1000;

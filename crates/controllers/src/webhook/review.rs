@@ -21,7 +21,7 @@ use crate::{
 
 /// Longest warning that `kubectl` shows in full, in bytes.
 const MAX_WARNING: usize = 256;
-/// Most warnings of one response.
+/// Maximum number of warnings of one response.
 const MAX_WARNINGS: usize = 16;
 
 /// What the API server asks for.

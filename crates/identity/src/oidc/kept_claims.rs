@@ -7,7 +7,7 @@ use crate::model::{
     known_claims::{KnownClaim, KnownClaims},
 };
 
-/// Most values of one claim that are kept.
+/// Maximum number of values of one claim that are kept.
 const MAX_VALUES: usize = 64;
 
 /// The kind of a token, which says what a claim means that it lacks.
