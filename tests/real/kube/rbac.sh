@@ -204,7 +204,7 @@ expect 'labs.yaml, in another namespace' "$other" 'configmaps list watch create 
 events list watch
 jobs.batch list watch create patch delete
 namespaces get list watch create delete
-networkpolicies.networking.k8s.io create patch
+networkpolicies.networking.k8s.io list watch create patch delete
 nodes list watch
 persistentvolumeclaims list watch create patch delete
 pods get list watch create patch delete

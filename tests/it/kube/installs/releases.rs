@@ -59,8 +59,10 @@ async fn a_release_of_another_owner_is_not_upgraded() {
         let release = installs.release("app-1");
         write(&installs, &release, (1, "deployed", "Install complete")).await;
         // A status that named the release would make it this installation's.
-        let missing = json!({ "applicationRef": { "version": "9.9.9" } });
-        installs.installation("app-1", missing).await;
+        let missing = json!({ "name": installs.own("example"), "version": "9.9.9" });
+        installs
+            .installation("app-1", json!({ "applicationRef": missing }))
+            .await;
         let not_found = ("False", "NotFound");
         let status = installs
             .until_condition("app-1", "Accepted", not_found)
