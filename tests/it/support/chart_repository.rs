@@ -195,9 +195,11 @@ async fn answer(mut stream: TcpStream, shared: Arc<Shared>) {
     }
     let head = String::from_utf8(head).expect("text");
     let target = head.split(' ').nth(1).expect("a target").to_owned();
+    // Before the head is known: a test may then end the outage.
+    let is_down = shared.is_down.load(Ordering::Acquire);
     shared.heads.lock().expect("not poisoned").push(head);
     let (status, body) = match shared.files.get(&target) {
-        _ if shared.is_down.load(Ordering::Acquire) => ("503 Service Unavailable", &[][..]),
+        _ if is_down => ("503 Service Unavailable", &[][..]),
         Some(body) => ("200 OK", &body[..]),
         None => ("404 Not Found", &[][..]),
     };
