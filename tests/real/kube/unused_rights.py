@@ -30,7 +30,8 @@ EXCEPTIONS |= {
         "File servers. Their tests are in the suite `kube`, with these rights."
     for group, resource, verbs in (
         ("", "persistentvolumeclaims", "list watch delete"), ("", "services", "list watch delete"),
-        ("batch", "jobs", "list watch create patch delete"))
+        ("batch", "jobs", "list watch create patch delete"),
+        ("networking.k8s.io", "networkpolicies", "list watch delete"))
     for verb in verbs.split()
 }
 
