@@ -1,5 +1,7 @@
 //! Labels and annotations by which the controller finds its objects.
 
+use std::collections::BTreeMap;
+
 use kube::ResourceExt;
 
 use super::settings::HOME_TARGET;
@@ -37,8 +39,8 @@ pub fn target_name(installation: &impl ResourceExt) -> &str {
         .unwrap_or(HOME_TARGET)
 }
 
-/// Checks that the target that an installation is bound to does not change, once it is recorded. It
-/// is first recorded as the target that the installation names.
+/// Checks that an installation stays on the target that it is bound to, and that it is bound to the
+/// target that it names.
 ///
 /// # Errors
 /// The message for the person who changes it.
@@ -46,18 +48,14 @@ pub fn check_bound_target(
     object: &impl ResourceExt,
     before: &impl ResourceExt,
 ) -> Result<(), String> {
-    let new = object.annotations().get(BOUND_TARGET_ANNOTATION);
-    let old = before.annotations().get(BOUND_TARGET_ANNOTATION);
-    let is_kept = match (old, new) {
-        (Some(old), Some(new)) => old == new,
-        (Some(_), None) => false,
-        (None, Some(new)) => new == target_name(before),
-        (None, None) => true,
-    };
-    match is_kept {
+    let is_bound =
+        |annotations: &BTreeMap<String, String>| annotations.contains_key(BOUND_TARGET_ANNOTATION);
+    // Before it is bound, its label may change.
+    let may_move = !is_bound(before.annotations()) && !is_bound(object.annotations());
+    match may_move || target_name(object) == target_name(before) {
         true => Ok(()),
         false => Err(format!(
-            "[metadata.annotations: annotation \"{BOUND_TARGET_ANNOTATION}\" is immutable]"
+            "[metadata.annotations: annotation \"{BOUND_TARGET_ANNOTATION}\" must not name another target]"
         )),
     }
 }

@@ -172,7 +172,7 @@ impl InstallationReconcile {
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
             });
             self.metrics.wrote();
-            let _ = ignore_existing(self.writer.create(&kind, "", object).await)?;
+            ignore_existing(self.writer.create(&kind, "", object).await)?;
         }
         let kind = &self.stores.kinds.installations;
         self.metrics.wrote();

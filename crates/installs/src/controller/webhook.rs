@@ -263,10 +263,12 @@ mod tests {
         let update =
             |object: Value, before: Value| rules.validate(&request("UPDATE", object, before));
         assert_eq!(update(bound("self"), named(json!({}))), Ok(vec![]));
+        // `kubectl replace` writes an object without it.
+        assert_eq!(update(named(json!({})), bound("self")), Ok(vec![]));
         for (object, before) in [
             (bound("edge"), bound("self")),
             (bound("edge"), named(json!({}))),
-            (named(json!({})), bound("self")),
+            (named(json!({})), bound("edge")),
         ] {
             let denied = update(object, before).expect_err("denied");
             assert!(denied.contains("bound-target"), "{denied}");

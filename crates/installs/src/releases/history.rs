@@ -13,7 +13,8 @@ use crate::release::Release;
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Secrets of one answer. Each has up to a MiB.
 const PAGE: u32 = 10;
-/// The newest revisions that are kept. Helm itself keeps ten, unless it is told otherwise.
+/// Maximum number of revisions of a release that are read: the newest ones. Helm keeps ten by
+/// default.
 const MAX_REVISIONS: usize = 200;
 
 /// Reads the revisions of a release from the cluster, oldest first; of very many, the newest. One

@@ -187,3 +187,27 @@ proptest! {
         let _ = decode_body(&encode(&text), 100);
     }
 }
+
+#[test]
+fn long_texts_are_cut() {
+    let long = "ä".repeat(1 << 20);
+    let body = json!({
+        "name": "apps-app-1", "namespace": "target", "version": 1,
+        "info": { "status": "deployed", "description": long, "notes": long, "deleted": long },
+        "chart": { "metadata": { "name": long, "version": long, "appVersion": long } },
+    });
+    let text = encode(body.to_string().as_bytes());
+    let release = decode_body(&text, MAX_BODY).expect("a release");
+    let deleted = release.deleted.expect("a time");
+    let texts = [
+        &release.description,
+        &release.chart_name,
+        &release.chart_version,
+        &release.app_version,
+        &deleted,
+    ];
+    for text in texts {
+        assert_eq!((text.len(), text.capacity()), (MAX_TEXT, MAX_TEXT));
+    }
+    assert_eq!(release.notes.map(|notes| notes.len()), Some(MAX_NOTES));
+}
