@@ -134,11 +134,7 @@ impl ClusterObjects {
         namespace: &str,
         id: &str,
     ) -> Result<Option<AppRecord>, OperationError> {
-        if !is_object_name(id) {
-            return Ok(None);
-        }
-        let api = self.api(&self.apps, namespace);
-        let found = with_deadline(DEADLINE, api.get_opt(id)).await?;
+        let found = self.find_in(&self.apps, namespace, id).await?;
         Ok(found.as_ref().map(AppRecord::from_object))
     }
 
@@ -148,7 +144,8 @@ impl ClusterObjects {
     /// [`OperationError::Conflict`] if there is one of this name in any of the namespaces, and
     /// others.
     pub async fn create_app(&self, id: &str, object: Value) -> Result<AppRecord, OperationError> {
-        // Its address is that of the name: of two, the first namespace's would be served.
+        // The name is the address of an app. Of two apps with one name, the gateway serves the one
+        // of the first namespace.
         if self.find(&self.apps, id).await?.is_some() {
             let text = format!("{APPS} \"{id}\" already exists");
             return Err(OperationError::Conflict(text));
@@ -335,16 +332,26 @@ impl ClusterObjects {
         kind: &ApiResource,
         name: &str,
     ) -> Result<Option<DynamicObject>, OperationError> {
-        if !is_object_name(name) {
-            return Ok(None);
-        }
         for namespace in &self.namespaces {
-            let found = with_deadline(DEADLINE, self.api(kind, namespace).get_opt(name)).await?;
+            let found = self.find_in(kind, namespace, name).await?;
             if found.is_some() {
                 return Ok(found);
             }
         }
         Ok(None)
+    }
+
+    async fn find_in(
+        &self,
+        kind: &ApiResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, OperationError> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
+        let api = self.api(kind, namespace);
+        Ok(with_deadline(DEADLINE, api.get_opt(name)).await?)
     }
 
     fn api(&self, kind: &ApiResource, namespace: &str) -> Api<DynamicObject> {
