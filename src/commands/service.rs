@@ -48,7 +48,7 @@ pub(super) fn run<S>(
     };
     logging::start(log(&settings));
     core_dumps::disable();
-    match start(args.path(), async |service| serve(settings, service).await) {
+    match start(args.path(), settings, serve) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");
@@ -57,15 +57,16 @@ pub(super) fn run<S>(
     }
 }
 
-fn start(
+fn start<S>(
     config: &Path,
-    serve: impl AsyncFnOnce(Service) -> anyhow::Result<()>,
+    settings: S,
+    serve: impl AsyncFnOnce(S, Service) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         let signals = Signals::register().context("cannot wait for signals")?;
         let reload = FileReload::new(config);
-        serve(Service { signals, reload }).await
+        serve(settings, Service { signals, reload }).await
     })
 }
 
