@@ -49,7 +49,7 @@ async fn an_upload_goes_on_after_its_response_as_long_as_bytes_come() {
         format!("[[apps]]\nid = \"hasty\"\naccess = \"public\"\nupstream = \"http://{address}\"\n");
     let world = World::with_threads(1, &app, |settings| {
         settings.listen.timeouts.head = SHORT;
-        settings.listen.timeouts.idle = 2 * SHORT;
+        settings.listen.timeouts.idle = 4 * SHORT;
     })
     .await;
     let head = format!("POST /apps/hasty/ HTTP/1.1\r\nHost: {}\r\n", world.host);

@@ -285,6 +285,9 @@ async fn an_answer_that_is_no_websocket_is_none_to_who_asked_for_one() {
         .await
         .expect("an answer");
     assert_eq!(answer.status(), 502);
+    drop(answer);
+    let line = world.log.line_with("/apps/pub/ws").await;
+    assert_eq!(line["status"], 502, "{line}");
     world.backend("pub").script(None);
     let many = (0..120).fold(get(&world, "/apps/pub/x"), |request, at| {
         request.header(format!("x-{at}"), "1")
