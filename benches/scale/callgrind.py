@@ -13,7 +13,7 @@ import machine
 def wrapper(name):
     """The command that runs a program under callgrind. Counting starts later."""
     more = os.environ.get("CALLGRIND_OPTIONS", "").split()
-    return ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder()}/{name}", *more)
+    return ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder()}/{name}.%p", *more)
 
 
 def folder():

@@ -8,6 +8,7 @@ import candidates
 import machine
 import pair
 
+
 def http1(row, seconds=6):
     """Sends requests on 16 kept connections and returns their number."""
     return machine.load(row.port, row.path, row.headers, seconds)
