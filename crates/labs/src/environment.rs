@@ -18,8 +18,7 @@ const SECRET_PARTS: [&str; 9] = [
     "PRIVATE_KEY",
 ];
 
-/// What the names of a hub's own variables start with. No program finds the code that it runs by
-/// them.
+/// Prefixes of the variables that JupyterHub itself sets. None of these makes a program load code.
 const HUB_PREFIXES: [&str; 4] = ["CPU_", "JPY_", "JUPYTERHUB_", "MEM_"];
 
 /// Whether a variable of the hub is a secret, by its name.
