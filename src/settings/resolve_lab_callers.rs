@@ -25,9 +25,10 @@ pub(super) fn callers(section: &ConfigSection<'_>, site: Option<&Site>) -> Optio
     let headers = trusted_headers(section);
     let scopes = scopes.unwrap_or_else(|| ScopeRules {
         notebook: vec![ScopeRule::User],
+        files: vec![ScopeRule::User],
         ..ScopeRules::default()
     });
-    let all_rules = [&scopes.notebook, &scopes.hub, &scopes.admin];
+    let all_rules = [&scopes.notebook, &scopes.files, &scopes.hub, &scopes.admin];
     let names_proxy = all_rules
         .iter()
         .any(|rules| rules.contains(&ScopeRule::Proxy));
@@ -58,8 +59,10 @@ fn scope_rules(section: &ConfigSection<'_>) -> ScopeRules {
         }
         Some(rules)
     };
+    let notebook = rules("notebook").unwrap_or_else(|| vec![ScopeRule::User]);
     ScopeRules {
-        notebook: rules("notebook").unwrap_or_else(|| vec![ScopeRule::User]),
+        files: rules("files").unwrap_or_else(|| notebook.clone()),
+        notebook,
         hub: rules("hub").unwrap_or_default(),
         admin: rules("admin").unwrap_or_default(),
     }

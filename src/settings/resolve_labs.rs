@@ -307,6 +307,7 @@ config = \"labs.yaml\"
         let callers = settings.callers;
         assert!(callers.headers.peers.is_empty() && callers.scopes.hub.is_empty());
         assert_eq!(callers.scopes.notebook, [ScopeRule::User]);
+        assert_eq!(callers.scopes.files, [ScopeRule::User]);
         assert!(callers.assertion.is_none() && callers.user_info.is_none());
         assert!(settings.identity.is_none());
     }
@@ -331,6 +332,7 @@ helper_image = \"registry.example.com:5000/helper:1.0\"
         assert_eq!(helper.tag, "1.0");
         let callers = settings.callers;
         assert_eq!(callers.headers.user, "x-forwarded-preferred-username");
+        assert_eq!(callers.scopes.files, callers.scopes.notebook);
         assert_eq!(callers.scopes.hub.len(), 2);
         assert!(callers.scopes.admin.is_empty());
         assert_eq!(callers.claims.uid, "uidNumber");

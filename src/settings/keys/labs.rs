@@ -181,7 +181,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ notebook = [\"user\"], hub = [\"claim:/realm_access/roles=lab-hub\"] }",
-        "Who may do what. Absent: each person may start a lab, and no caller is a hub.",
+        "Who may do what. Absent: each person may start a lab and open a file server, and no caller is a hub.",
     ),
     key(
         "labs",
@@ -234,6 +234,14 @@ pub const INNER_KEYS: &[Key] = &[
         "[\"user\"]",
         "[\"group:science\"]",
         "Who may start a lab and follow it (exec:notebook).",
+    ),
+    key(
+        "labs.scopes",
+        "files",
+        Kind::Texts,
+        "",
+        "[\"claim:scope=write:files\"]",
+        "In the dialect of Nublado: who may open a file server (write:files). Absent: those who may start a lab.",
     ),
     key(
         "labs.scopes",

@@ -51,7 +51,12 @@ impl IdentifyCaller for HeaderCallers {
     ) -> BoxFuture<'a, Result<LabCaller, LabError>> {
         let caller = LabCaller {
             username: text(headers, "x-auth-request-user").unwrap_or_default(),
-            scopes: BTreeSet::from([LabScope::Notebook, LabScope::Hub, LabScope::Admin]),
+            scopes: BTreeSet::from([
+                LabScope::Notebook,
+                LabScope::Files,
+                LabScope::Hub,
+                LabScope::Admin,
+            ]),
             token: text(headers, "x-auth-request-token").map(Secret::new),
             user: None,
         };

@@ -13,6 +13,8 @@ pub enum LabScope {
     Notebook,
     /// What a hub does: list, read and delete all labs.
     Hub,
+    /// Open a file server of one's own.
+    Files,
     /// Read images and the state of prepulling, manage file servers and the pod of file systems.
     Admin,
 }

@@ -99,9 +99,11 @@ fn has_value(claim: &Value, wanted: &str, is_scope: bool) -> bool {
 pub struct ScopeRules {
     /// Who may start a lab.
     pub notebook: Vec<ScopeRule>,
+    /// Who may open a file server.
+    pub files: Vec<ScopeRule>,
     /// Who is a hub.
     pub hub: Vec<ScopeRule>,
-    /// Who may read images and prepulls.
+    /// Who may read images and prepulls, and manage file servers.
     pub admin: Vec<ScopeRule>,
 }
 
@@ -130,6 +132,7 @@ impl ScopeRules {
     fn granted(&self, holds: impl Fn(&ScopeRule) -> bool) -> BTreeSet<LabScope> {
         let scopes = [
             (LabScope::Notebook, &self.notebook),
+            (LabScope::Files, &self.files),
             (LabScope::Hub, &self.hub),
             (LabScope::Admin, &self.admin),
         ];

@@ -95,6 +95,7 @@ impl Neighbour {
             claims: ClaimNames::default(),
             scopes: ScopeRules {
                 notebook: vec![ScopeRule::User],
+                files: Vec::new(),
                 hub: vec![ScopeRule::Name("hub".to_owned())],
                 admin: vec![ScopeRule::Group(GroupName::new("admins").unwrap())],
             },

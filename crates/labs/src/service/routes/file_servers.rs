@@ -79,7 +79,7 @@ fn admin(routes: &Routes) -> Result<&dyn FilesystemAdminOperations, LabError> {
 
 /// Makes sure that the caller's server runs, and says how to use it.
 async fn open(State(routes): Shared, Identified(caller): Identified) -> Answer {
-    caller.require(LabScope::Notebook)?;
+    caller.require(LabScope::Files)?;
     if caller.username.is_empty() {
         return Err(LabError::InvalidToken.into());
     }

@@ -145,7 +145,8 @@ impl LabOperations for FakeLabs {
     }
 }
 
-/// The caller is named by a header. `hub` and `admin` have their scopes, others are persons.
+/// The caller is named by a header. `hub`, `admin`, `files` and `labs` have their scopes alone, others are
+/// persons with labs and files.
 pub(super) struct FakeCallers;
 
 impl IdentifyCaller for FakeCallers {
@@ -156,14 +157,16 @@ impl IdentifyCaller for FakeCallers {
     ) -> BoxFuture<'a, Result<LabCaller, LabError>> {
         let username = headers.get("x-user").and_then(|name| name.to_str().ok());
         let caller = username.ok_or(LabError::InvalidToken).map(|username| {
-            let scope = match username {
-                "hub" => LabScope::Hub,
-                "admin" => LabScope::Admin,
-                _ => LabScope::Notebook,
+            let scopes = match username {
+                "hub" => BTreeSet::from([LabScope::Hub]),
+                "admin" => BTreeSet::from([LabScope::Admin]),
+                "files" => BTreeSet::from([LabScope::Files]),
+                "labs" => BTreeSet::from([LabScope::Notebook]),
+                _ => BTreeSet::from([LabScope::Notebook, LabScope::Files]),
             };
             LabCaller {
                 username: username.to_owned(),
-                scopes: BTreeSet::from([scope]),
+                scopes,
                 token: None,
                 user: None,
             }

@@ -131,12 +131,12 @@ async fn a_person_opens_a_server_and_administrators_see_and_delete_it() {
 }
 
 #[tokio::test]
-async fn persons_see_only_their_own_server_and_hubs_none() {
+async fn each_scope_allows_its_own_routes_of_file_servers() {
     let service = with_files();
     let own = "/nublado/fileserver/v1/user-status";
     for (method, path, allowed) in [
-        (Method::GET, "/dav", "rachel"),
-        (Method::GET, own, "rachel"),
+        (Method::GET, "/dav", "files"),
+        (Method::GET, own, "labs"),
         (Method::GET, "/nublado/fileserver/v1/users", "admin"),
         (Method::GET, "/nublado/fileserver/v1/users/rachel", "admin"),
         (
@@ -148,7 +148,13 @@ async fn persons_see_only_their_own_server_and_hubs_none() {
         (Method::POST, "/nublado/fsadmin/v1/service", "admin"),
         (Method::DELETE, "/nublado/fsadmin/v1/service", "admin"),
     ] {
-        for (user, refused) in [("", 401), ("hub", 403), ("rachel", 403), ("admin", 403)] {
+        for (user, refused) in [
+            ("", 401),
+            ("hub", 403),
+            ("labs", 403),
+            ("files", 403),
+            ("admin", 403),
+        ] {
             let (status, body) = service.call(user, method.clone(), path, "{}").await;
             let is_refused = status == refused;
             assert_eq!(is_refused, user != allowed, "{user} {method} {path} {body}");
