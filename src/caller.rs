@@ -43,7 +43,7 @@ use source::{CredentialSource, Evidence};
 pub struct Callers {
     /// The sessions of signed-in people.
     sessions: Arc<Sessions>,
-    /// Renews the proof behind sessions; `None`: there is no identity provider.
+    /// Checks the persons of sessions again; `None`: there is no identity provider.
     rechecks: Option<Arc<Rechecks>>,
     /// Bearer tokens of our issuer and of trusted issuers; `None`: there is no identity provider.
     bearer: Option<Arc<BearerTokens>>,
@@ -194,8 +194,8 @@ impl Callers {
         }
     }
 
-    /// The caller of a session. A session that another replica began, with a proof older than
-    /// `recheck`, is proved again first where groups or ownership matter.
+    /// The caller of a session. Where groups or ownership matter, the person of a session that
+    /// another replica began is checked first, if the last confirmation is older than `recheck`.
     async fn by_live(&self, live: &Live, destination: &Destination) -> Identified {
         let sign_in = live.sign_in();
         if self.lacks_access_token(&destination.app, sign_in) {
@@ -208,7 +208,7 @@ impl Callers {
         self.renew_access_token(&destination.app, live);
         if sign_in.check().is_required() && destination.is_for_every_user() {
             self.recheck(live, self.clock.now());
-            // Apps may authorize by the groups header: unproved groups are left out.
+            // Apps may authorize by the groups header: unconfirmed groups are left out.
             let principal = Arc::new(sign_in.principal().without_groups());
             let identified = Identified::by_session(live.clone(), Credential::Cookie);
             let caller = Caller::Person {
@@ -220,11 +220,11 @@ impl Callers {
                 ..identified
             };
         }
-        if !sign_in.check().is_required() || self.proves(sign_in).await {
+        if !sign_in.check().is_required() || self.confirm(sign_in).await {
             self.recheck(live, self.clock.now());
             return Identified::by_session(live.clone(), Credential::Cookie);
         }
-        // If the provider cannot prove the person again, the person may sign in again.
+        // If the provider cannot confirm the person, the person may sign in again.
         let is_over = !live.is_live(self.clock.now()) || sign_in.check().is_unusable();
         Identified::without_session(if is_over {
             Caller::Anonymous
@@ -273,15 +273,15 @@ impl Callers {
         bearer.identify(authorization?).await
     }
 
-    /// Whether the person of a sign-in can be proved now.
-    pub async fn proves(&self, sign_in: &Arc<SignIn>) -> bool {
+    /// Checks the person of a sign-in, whose check is required. Whether they are confirmed.
+    pub async fn confirm(&self, sign_in: &Arc<SignIn>) -> bool {
         match &self.rechecks {
             Some(rechecks) => Box::pin(rechecks.run_required(sign_in)).await,
             None => false,
         }
     }
 
-    /// Renews the proof behind a session in the background, when that is due.
+    /// Checks the person of a session in the background, when that is due.
     pub fn recheck(&self, live: &Live, now: Moment) {
         let sign_in = live.sign_in();
         match (self.source_of(sign_in), &self.rechecks) {
@@ -291,12 +291,12 @@ impl Callers {
         }
     }
 
-    /// Whether the proof behind a session is good enough for a stream to go on, where membership
-    /// or ownership matters.
-    pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+    /// Whether the person of a session was confirmed lately enough for a stream to go on, where
+    /// membership or ownership matters.
+    pub fn is_confirmed(&self, sign_in: &SignIn) -> bool {
         let by_source = || {
             self.source_of(sign_in)
-                .is_none_or(|source| source.is_proof_good(sign_in))
+                .is_none_or(|source| source.is_confirmed(sign_in))
         };
         !sign_in.check().is_required() && by_source()
     }

@@ -100,8 +100,8 @@ impl RuleSelector {
 }
 
 impl AppStream {
-    /// A stream that was just permitted. A session's proof can be renewed; a token in a header is
-    /// its own proof.
+    /// A stream that was just permitted. The person of a session is checked again; a token in a
+    /// header counts until it expires.
     pub fn new(gateway: Arc<Gateway>, grant: Grant<'_>) -> AppStream {
         AppStream {
             gateway,
@@ -167,10 +167,10 @@ impl AppStream {
         if !usage.is_live() {
             return Err(RevocationReason::SessionEnded);
         }
-        // A stream that outlasts the proof has it renewed, as a request would.
+        // A stream that outlasts the interval of checks has the person checked, as a request would.
         callers.recheck(usage.live(), self.gateway.clock.now());
         let sign_in = usage.live().sign_in();
-        if !callers.is_proof_good(sign_in) && !is_for_every_user(app, self.rules(app)) {
+        if !callers.is_confirmed(sign_in) && !is_for_every_user(app, self.rules(app)) {
             return Err(RevocationReason::SessionEnded);
         }
         self.check_access(app, Some(&sign_in.principal()))
@@ -281,7 +281,7 @@ impl LogStream {
     fn is_session_live(&self) -> bool {
         let gateway = &self.gateway;
         self.live.as_ref().is_none_or(|live| {
-            live.is_live(gateway.clock.now()) && gateway.callers.is_proof_good(live.sign_in())
+            live.is_live(gateway.clock.now()) && gateway.callers.is_confirmed(live.sign_in())
         })
     }
 }

@@ -79,11 +79,12 @@ pub trait CredentialSource: fmt::Debug + Send + Sync {
         async { true }.boxed_local()
     }
 
-    /// Renews the proof behind a sign-in of this source in the background, when that is due.
+    /// Checks the person of a sign-in of this source in the background, when that is due.
     fn recheck(&self, sign_in: &Arc<SignIn>);
 
-    /// Whether the proof behind a sign-in of this source is good enough for a stream to go on.
-    fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+    /// Whether the person of a sign-in of this source was confirmed lately enough for a stream to go
+    /// on.
+    fn is_confirmed(&self, sign_in: &SignIn) -> bool {
         let _ = sign_in;
         true
     }

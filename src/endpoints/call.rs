@@ -100,7 +100,7 @@ impl<'r> EndpointCall<'r, '_> {
     pub async fn identify(&self) -> Identified {
         let callers = &self.gateway.callers;
         if let Some(sign_in) = self.sign_in() {
-            if sign_in.check().is_required() && !callers.proves(&sign_in).await {
+            if sign_in.check().is_required() && !callers.confirm(&sign_in).await {
                 return Identified::without_session(Caller::Unverifiable);
             }
             return Identified::by_session(Live::SignIn(sign_in), Credential::Cookie);

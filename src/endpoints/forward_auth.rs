@@ -149,7 +149,7 @@ fn is_listed(call: EndpointCall<'_, '_>, app: &App) -> bool {
     app.kind == AppKind::Hosted && !api.is_some_and(|api| std::ptr::eq(api, app))
 }
 
-/// Why a person in none of the allowed groups is refused. While groups must be proved first, they
+/// Why a person in none of the allowed groups is refused. While groups must be confirmed first, they
 /// are not known.
 fn outside(caller: &Identified) -> Reason {
     let live = caller.live.as_ref();

@@ -2,7 +2,7 @@
 //! like a bearer token on every request.
 //!
 //! It begins a session that carries the token's expiry. After `recheck` a valid token on the
-//! request proves the session again. Without one the session counts only for apps that are open to
+//! request confirms the session again. Without one the session counts only for apps that are open to
 //! everyone who signs in.
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl ConsoleTokens {
         let key = key_of(token);
         let short = TokenFingerprint::from_token(token);
         if let Some(known) = self.sessions.store.find_for_token(&key, self.clock.now()) {
-            self.prove(&known, verified, short);
+            self.confirm(&known, verified, short);
             return known;
         }
         tracing::info!(
@@ -98,7 +98,7 @@ impl ConsoleTokens {
             .begin_for_token(key, verified.principal, tokens)
     }
 
-    fn prove(&self, sign_in: &SignIn, verified: VerifiedToken, short: TokenFingerprint) {
+    fn confirm(&self, sign_in: &SignIn, verified: VerifiedToken, short: TokenFingerprint) {
         let now = self.clock.now();
         sign_in.confirm_by_console_token(verified.principal, short, verified.expires, now);
     }
@@ -110,21 +110,21 @@ impl ConsoleTokens {
         }
     }
 
-    fn is_proof_old(&self, sign_in: &SignIn) -> bool {
+    fn is_overdue(&self, sign_in: &SignIn) -> bool {
         sign_in
             .check()
             .is_overdue(self.clock.now(), self.sessions.store.recheck())
     }
 
-    /// Whether the session counts: a valid token of the same person on the request proves it.
-    async fn is_proved(&self, sign_in: &SignIn, evidence: &Evidence<'_>) -> bool {
+    /// Whether the session counts: a valid token of the same person on the request confirms it.
+    async fn is_confirmed_by(&self, sign_in: &SignIn, evidence: &Evidence<'_>) -> bool {
         let Some(known) = &sign_in.tokens.console else {
             return true;
         };
-        let is_old = self.is_proof_old(sign_in);
+        let is_overdue = self.is_overdue(sign_in);
         for token in evidence.cookies.iter().flat_map(|c| c.access_token.iter()) {
             let short = TokenFingerprint::from_token(token);
-            if !is_old && known.matches(short) {
+            if !is_overdue && known.matches(short) {
                 return true;
             }
             let Ok(verified) = Box::pin(self.verify(token)).await else {
@@ -134,10 +134,10 @@ impl ConsoleTokens {
             if verified.principal.subject != sign_in.principal().subject {
                 return false;
             }
-            self.prove(sign_in, verified, short);
+            self.confirm(sign_in, verified, short);
             return true;
         }
-        !is_old || evidence.is_for_every_user
+        !is_overdue || evidence.is_for_every_user
     }
 }
 
@@ -165,16 +165,16 @@ impl CredentialSource for ConsoleTokens {
         sign_in: &'r Arc<SignIn>,
         evidence: &'r Evidence<'_>,
     ) -> LocalBoxFuture<'r, bool> {
-        self.is_proved(sign_in, evidence).boxed_local()
+        self.is_confirmed_by(sign_in, evidence).boxed_local()
     }
 
     /// Nothing to do: the token is checked on every request.
     fn recheck(&self, _sign_in: &Arc<SignIn>) {}
 
     /// A stream presents no new token, so the last one counts until it expires.
-    fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+    fn is_confirmed(&self, sign_in: &SignIn) -> bool {
         let is_valid = |known: &ConsoleToken| self.clock.wall_seconds() < known.expires();
-        !self.is_proof_old(sign_in) || sign_in.tokens.console.as_ref().is_some_and(is_valid)
+        !self.is_overdue(sign_in) || sign_in.tokens.console.as_ref().is_some_and(is_valid)
     }
 
     fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {

@@ -138,7 +138,7 @@ async fn another_page_cannot_use_it_and_a_websocket_from_there_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_apps_of_everybody_only() {
+async fn a_session_of_a_token_is_confirmed_again_at_recheck_or_counts_for_apps_of_everybody_only() {
     let world = sidecar().await;
     let mut browser = world.browser();
     let first = token(&world, "alice", &["phusers"], 3600);

@@ -83,7 +83,7 @@ async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
+async fn a_record_with_an_old_confirmation_is_checked_before_it_counts_for_a_group() {
     let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
