@@ -82,8 +82,7 @@ pub trait CredentialSource: fmt::Debug + Send + Sync {
     /// Checks the person of a sign-in of this source in the background, when that is due.
     fn recheck(&self, sign_in: &Arc<SignIn>);
 
-    /// Whether the person of a sign-in of this source was confirmed lately enough for a stream to go
-    /// on.
+    /// Whether the person of a sign-in of this source was confirmed lately enough for a stream.
     fn is_confirmed(&self, sign_in: &SignIn) -> bool {
         let _ = sign_in;
         true

@@ -149,8 +149,8 @@ fn is_listed(call: EndpointCall<'_, '_>, app: &App) -> bool {
     app.kind == AppKind::Hosted && !api.is_some_and(|api| std::ptr::eq(api, app))
 }
 
-/// Why a person in none of the allowed groups is refused. While groups must be confirmed first, they
-/// are not known.
+/// Why a person in none of the allowed groups is refused. While groups must be confirmed first,
+/// they are not known.
 fn outside(caller: &Identified) -> Reason {
     let live = caller.live.as_ref();
     if live.is_some_and(|live| live.sign_in().check().is_required()) {

@@ -2,8 +2,8 @@
 //! like a bearer token on every request.
 //!
 //! It begins a session that carries the token's expiry. After `recheck` a valid token on the
-//! request confirms the session again. Without one the session counts only for apps that are open to
-//! everyone who signs in.
+//! request confirms the session again. Without one the session counts only for apps that are open
+//! to everyone who signs in.
 
 use std::sync::Arc;
 

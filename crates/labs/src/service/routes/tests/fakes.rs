@@ -145,8 +145,8 @@ impl LabOperations for FakeLabs {
     }
 }
 
-/// The caller is named by a header. `hub`, `admin`, `files` and `labs` have their scopes alone, others are
-/// persons with labs and files.
+/// The caller is named by a header. `hub`, `admin`, `files` and `labs` have their scopes alone,
+/// others are persons with labs and files.
 pub(super) struct FakeCallers;
 
 impl IdentifyCaller for FakeCallers {
