@@ -159,7 +159,7 @@ impl Case {
             "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "REPORT",
             "x-own",
         ]);
-        let mut target = "/apps/pub".to_owned();
+        let mut target = "/apps/same".to_owned();
         for _ in 0..dice.below(5) {
             target.push('/');
             let mut segment = String::from_utf8(dice.bytes(12, UNRESERVED)).expect("ASCII");
@@ -177,7 +177,7 @@ impl Case {
             }
             target += &segment;
         }
-        if target == "/apps/pub" {
+        if target == "/apps/same" {
             target.push('/');
         }
         if dice.chance(2) {
@@ -455,15 +455,10 @@ async fn generated_messages_come_through_as_they_go_straight() {
         .and_then(|count| count.parse().ok())
         .unwrap_or(CASES);
     let app = App::start().await;
-    let world = World::with("", |settings| {
-        settings.listen.h2c = true;
-        for spec in &mut settings.apps {
-            if spec.id.as_str() == "pub" {
-                spec.upstream.port = app.address.port();
-            }
-        }
-    })
-    .await;
+    let address = app.address;
+    let toml =
+        format!("[[apps]]\nid = \"same\"\naccess = \"public\"\nupstream = \"http://{address}\"\n");
+    let world = World::as_program("h2c = true\n", &toml).await;
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let (app, host, address) = (app.clone(), world.host.clone(), world.running.address);

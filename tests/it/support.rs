@@ -38,6 +38,8 @@ pub mod process;
 pub mod raw;
 pub mod redis;
 pub mod replicas;
+pub mod request_log;
+pub mod running_gateway;
 pub mod secure;
 pub mod service_tokens;
 pub mod tls_app;

@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expectations_are_met_by_us_and_early_hints_are_dropped() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let mut raw = world.raw().await;
     raw.send(format!(
         "POST /apps/pub/echo HTTP/1.1\r\nHost: {}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
@@ -50,7 +50,7 @@ async fn expectations_are_met_by_us_and_early_hints_are_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_of_every_method_arrive_with_one_canonical_framing() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for method in [
         "GET", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "FOO",
     ] {
@@ -93,7 +93,7 @@ async fn bodies_of_every_method_arrive_with_one_canonical_framing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_body_streams_both_ways() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let body: Vec<u8> = (0..8u32 << 20).map(|n| n as u8).collect();
     let mut raw = world.raw().await;
     let head = format!(
@@ -133,7 +133,7 @@ async fn a_body_above_the_app_s_limit_is_413() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_passed_on_as_they_come() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let mut raw = world.raw().await;
     raw.send(format!(
         "GET /apps/pub/sse HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n\r\n",
@@ -158,7 +158,7 @@ async fn events_are_passed_on_as_they_come() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn response_trailers_pass_to_a_client_that_takes_them() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let asked =
         "GET /apps/pub/trailers HTTP/1.1\r\nHost: HOST\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
     let answer = world.exchange(asked).await;

@@ -211,7 +211,7 @@ async fn an_app_that_begins_or_ceases_to_fail_is_logged_and_listed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_dies_before_the_head_is_502() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for script in [
         &b""[..],
         b"garbage\r\n\r\n",
@@ -249,7 +249,7 @@ async fn an_app_that_takes_too_long_is_504() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_breaks_off_is_visibly_cut() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for target in ["/apps/pub/cut", "/apps/pub/cut-chunked"] {
         let mut raw = world.raw().await;
         raw.send(format!(
@@ -287,7 +287,7 @@ async fn an_upload_that_stands_still_is_408_and_holds_nothing_for_ever() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_takes_nothing_of_its_answer_is_let_go_and_so_is_its_app() {
-    let world = World::with("[limits]\nwrite_stall = \"300ms\"\n", |_| {})
+    let world = World::as_program("", "[limits]\nwrite_stall = \"300ms\"\n")
         .await
         .ready()
         .await;

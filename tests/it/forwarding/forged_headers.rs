@@ -70,7 +70,7 @@ fn check(world: &World, app: &str, what: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     // A head has room for a hundred fields.
     for names in spellings().chunks(50) {
@@ -95,7 +95,7 @@ async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http2() {
-    let world = World::with("", |settings| settings.listen.h2c = true).await;
+    let world = World::as_program("h2c = true\n", "").await;
     let client = Http2::connect(world.running.address).await;
     for names in spellings().chunks(50) {
         let mut request = Request::get(format!("http://{}/apps/pub/x", world.host));
@@ -158,7 +158,7 @@ async fn a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone() {
         "[[apps]]\nid = \"cgi\"\naccess = \"group:phusers\"\nstrip_prefix = true\nupstream = \"http://127.0.0.1:{}\"\n",
         server.port
     );
-    let world = World::with(&app, |_| {}).await.ready().await;
+    let world = World::as_program("", &app).await.ready().await;
     let mut alice = world.signed_in("alice").await;
     // The server maps every such byte to one: spoofing works there without us.
     let straight = format!("GET /env.sh HTTP/1.0\r\nHost: x\r\nX~Forwarded~User: {FORGED}\r\n\r\n");

@@ -20,7 +20,7 @@ fn fields(to: &str) -> [Option<String>; 3] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_of_an_app_that_is_stripped_leads_to_the_app() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let own = format!("http://{}", world.host);
     for (written, expected) in [
@@ -56,7 +56,7 @@ async fn a_redirect_of_an_app_that_is_stripped_leads_to_the_app() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redirects_of_other_apps_and_on_a_host_of_its_own_pass_unchanged() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     world.backend("grp").script(redirect("/page2"));
     let answer = alice.open("/apps/grp/page1").await;

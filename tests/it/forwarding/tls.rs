@@ -171,7 +171,7 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
             more,
         );
     }
-    let world = World::with(&toml, |_| {}).await;
+    let world = World::as_program("", &toml).await;
     for (index, (tls, more, expected)) in cases.iter().enumerate() {
         let before = tls.backend.count();
         let reason = reason(&world, &format!("case-{index}")).await;
@@ -231,7 +231,7 @@ async fn a_certificate_of_ours_is_shown_to_an_app_that_wants_one() {
                 &(ca.clone() + &good),
             ),
         ];
-        let world = World::with(&toml.concat(), |_| {}).await;
+        let world = World::as_program("", &toml.concat()).await;
         let refused = Some("upstream_tls_client_certificate");
         for (id, expected, sent) in [
             ("given", None, 3),
@@ -268,7 +268,7 @@ async fn a_kept_connection_serves_only_the_app_that_it_was_opened_for() {
         app("unknown", &upstream, &ca),
         app("pinned", &upstream, &(ca.clone() + &ours + &wrong_pin)),
     ];
-    let world = World::with(&toml.concat(), |_| {}).await;
+    let world = World::as_program("", &toml.concat()).await;
     // On one client connection, so that one data thread and its pool serve them all.
     let mut raw = world.raw().await;
     for round in 0..10 {

@@ -170,7 +170,7 @@ async fn plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
             )
         })
         .collect();
-    let mut world = World::with(&toml, |_| {}).await;
+    let mut world = World::as_program("", &toml).await;
     for (id, _, _, backend) in &apps {
         plain(&world, id, backend).await;
         chunked(&world, id, backend).await;

@@ -30,7 +30,7 @@ async fn get(world: &World, host: &str, target: &str, more: &str) -> (u16, Strin
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let port = world.running.address.port();
     for (host, status) in [
         (format!("pub.localhost:{port}"), 200),
@@ -125,7 +125,7 @@ async fn a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_this_ord
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_on_its_own_host_has_every_path_but_ours() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let host = format!("pub.localhost:{}", world.running.address.port());
     for target in [
         "/",
@@ -156,7 +156,7 @@ async fn an_app_on_its_own_host_has_every_path_but_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = Origins::new(&world);
     let (_, page) = alice
         .follow(&format!("{}/x", world.on_host("grp")), "alice")
@@ -198,7 +198,7 @@ async fn on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_on_its_own_host_says_nothing_for_its_neighbours() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let mut visitor = Origins::new(&world);
     let answer = visitor
         .open(&format!("{}/origin-wide", world.on_host("pub")))
@@ -262,7 +262,7 @@ async fn an_isolated_app_is_on_its_host_and_its_path_leads_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_a_neighbour_s_cookies_does_not_lock_a_host() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let port = world.running.address.port();
     let flood = (0..200)
         .map(|n| format!("c{n}=1"))

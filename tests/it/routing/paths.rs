@@ -10,7 +10,7 @@ async fn get(world: &World, target: &str) -> Message {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prefix_and_id_are_matched_on_raw_bytes() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for target in [
         "/apps/a%2D1/x",
         "//apps/pub/",
@@ -49,7 +49,7 @@ async fn prefix_and_id_are_matched_on_raw_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_without_its_slash_is_sent_on_for_every_method_with_its_query() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for method in ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"] {
         let answer = world
             .exchange(&format!(
@@ -69,7 +69,7 @@ async fn an_app_without_its_slash_is_sent_on_for_every_method_with_its_query() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for sent in [
         "/b%2Fc//d?e",
@@ -106,7 +106,7 @@ async fn the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let slashes = [
         "/", "//", "%2f", "%2F", "%252f", "\\", "%5c", "/./", "/%2e/",
     ];
@@ -168,7 +168,7 @@ async fn a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_launcher_shows_people_their_apps_and_visitors_the_public_ones() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let page = world.browser().open("/apps/").await;
     assert_eq!(page.status(), 200);
     assert!(
@@ -275,7 +275,7 @@ async fn with_a_console_everything_else_is_the_console_s_and_ours_stays_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_app_is_404_for_everybody() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for from in [From::Navigation, From::Fetch, From::Frame] {
         assert_eq!(

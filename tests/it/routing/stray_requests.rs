@@ -47,7 +47,7 @@ async fn a_request_outside_of_the_app_is_404_that_names_it_and_is_logged_once_a_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_who_follows_such_a_link_sees_which_app_it_came_from() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let page = format!("http://{}/apps/mine/", world.host);
     let answer = from_page(&world, "/page2", From::Form, &page).await;
     assert_eq!(answer.status(), 404);
@@ -56,7 +56,7 @@ async fn a_person_who_follows_such_a_link_sees_which_app_it_came_from() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_page_of_an_app_requested_is_not_found_as_before() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let own = format!("http://{}", world.host);
     for referer in [
         format!("{own}/"),

@@ -19,8 +19,9 @@ use crate::support::{
     backend::Backend,
     browser::Browser,
     message::PATIENCE,
+    request_log::Log,
     until::until,
-    world::{Log, SECRET, client, free_port},
+    world::{SECRET, client, free_port},
 };
 
 /// What stays the same over restarts.

@@ -7,7 +7,7 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signing_out_ends_every_session_of_the_browser() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     alice.open("/apps/grp/").await;
     let before = alice.clone();
@@ -59,7 +59,7 @@ async fn signing_out_ends_every_session_of_the_browser() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_site_cannot_sign_a_person_out() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let mut bob = world.signed_in("bob").await;
     let of_bob = field(&bob.open("/oauth2/sign_out").await.text(), "token");

@@ -17,7 +17,7 @@ async fn signed_in_at(world: &World, label: &str) -> Origins {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sign_out_of_a_host_leads_to_the_site_which_asks_and_ends_the_whole_sign_in() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = signed_in_at(&world, "grp").await;
     alice
         .follow(&format!("{}/", world.on_host("usr")), "unused")
@@ -47,7 +47,7 @@ async fn the_sign_out_of_a_host_leads_to_the_site_which_asks_and_ends_the_whole_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_script_or_foreign_page_can_use_the_sign_out_of_a_host() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = signed_in_at(&world, "grp").await;
     let url = format!("{}/.ludgate/sign_out", world.on_host("grp"));
     for from in [From::Fetch, From::Frame, From::ForeignFetch, From::Program] {
@@ -64,7 +64,7 @@ async fn no_script_or_foreign_page_can_use_the_sign_out_of_a_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_way_back_after_a_sign_out_is_a_page_of_ours() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let host = world.on_host("grp");
     let encoded = host.replace(':', "%3A").replace('/', "%2F");
     for (asked, expected) in [
@@ -84,7 +84,7 @@ async fn the_way_back_after_a_sign_out_is_a_page_of_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_the_site_both_are_at_two_addresses() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let said = alice.fetch("/.ludgate/userinfo").await;
     assert_eq!(said.json(), alice.fetch("/oauth2/userinfo").await.json());
@@ -105,7 +105,7 @@ async fn on_the_site_both_are_at_two_addresses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_names_the_user_to_its_own_pages_only() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let mut alice = signed_in_at(&world, "grp").await;
     let url = format!("{}/.ludgate/userinfo", world.on_host("grp"));
     let before = world.backend("grp").count();

@@ -12,10 +12,14 @@ use super::until::{in_time, until_async};
 /// The program under test: the one that `LUDGATE_BIN` names, or the one that was built with the
 /// tests.
 pub fn program() -> PathBuf {
-    let built = || env!("CARGO_BIN_EXE_ludgate").into();
-    let chosen = std::env::var_os("LUDGATE_BIN").map_or_else(built, PathBuf::from);
+    chosen_program().unwrap_or_else(|| env!("CARGO_BIN_EXE_ludgate").into())
+}
+
+/// The program that `LUDGATE_BIN` names.
+pub fn chosen_program() -> Option<PathBuf> {
     // Some tests start it in another folder.
-    std::path::absolute(chosen).expect("a path")
+    let absolute = |chosen| std::path::absolute(PathBuf::from(chosen)).expect("a path");
+    std::env::var_os("LUDGATE_BIN").map(absolute)
 }
 
 /// Ends the process it holds.

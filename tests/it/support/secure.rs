@@ -14,8 +14,9 @@ use ludgate::{
 
 use super::{
     backend::Backend,
+    request_log::Log,
     until::until,
-    world::{Log, SECRET, free_port},
+    world::{SECRET, free_port},
 };
 
 /// The site is `gw.test`, the apps are below `svc.test`.

@@ -2,7 +2,6 @@
 //! its own.
 
 use std::{
-    io,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -10,6 +9,16 @@ use std::{
     },
 };
 
+use super::{
+    backend::Backend,
+    browser::{self, Browser},
+    message::{Message, PATIENCE},
+    process::chosen_program,
+    raw::Raw,
+    request_log::Log,
+    running_gateway::RunningGateway,
+    until::{holds_within, until, until_async},
+};
 use ludgate::{
     catalog::snapshot::Snapshot,
     demo::provider::{DemoProvider, RegisteredClient},
@@ -18,17 +27,8 @@ use ludgate::{
         clock::{Clock, ManualClock},
         secret::Secret,
     },
-    run::{self, Running, StartOptions},
+    run::{self, StartOptions},
     settings::{self, Settings},
-};
-use tokio::sync::watch;
-
-use super::{
-    backend::Backend,
-    browser::{self, Browser},
-    message::{Message, PATIENCE},
-    raw::Raw,
-    until::{holds_within, until},
 };
 
 /// For operators, where a test gives them one.
@@ -50,7 +50,7 @@ pub const APPS: [(&str, &str); 7] = [
 const SITE: &str = "apps_domain = \"localhost\"\nconsole_cookies = [\"accessToken\"]\n";
 
 pub struct World {
-    pub running: Running,
+    pub running: RunningGateway,
     pub provider: Arc<DemoProvider>,
     pub manual_clock: ManualClock,
     pub log: Log,
@@ -59,8 +59,27 @@ pub struct World {
     /// Texts that must never be seen by an app, in a log, in a metric.
     pub canaries: Arc<Mutex<Vec<String>>>,
     clock: Clock,
-    /// The configuration without its listener.
+    /// The configuration without its addresses. It begins with keys of the listener.
     text: String,
+}
+
+/// What a test writes into the configuration of its world, as TOML.
+struct Keys<'k> {
+    listen: &'k str,
+    site: &'k str,
+    identity: &'k str,
+    extra: &'k str,
+}
+
+impl<'k> Keys<'k> {
+    fn with(extra: &'k str) -> Keys<'k> {
+        Keys {
+            listen: "",
+            site: SITE,
+            identity: "",
+            extra,
+        }
+    }
 }
 
 impl World {
@@ -79,22 +98,54 @@ impl World {
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
-        World::with_own_provider(threads, (SITE, "", extra), change).await
+        World::with_own_provider(threads, Keys::with(extra), change).await
     }
 
     /// With other keys of `[site]`, written as TOML.
     pub async fn of_site(site: &str) -> World {
-        World::with_own_provider(2, (site, "", ""), |_| {}).await
+        let keys = Keys {
+            site,
+            ..Keys::with("")
+        };
+        World::with_own_provider(2, keys, |_| {}).await
     }
 
     /// With other keys of `[identity]`, written as TOML.
     pub async fn with_identity(identity: &str, extra: &str) -> World {
-        World::with_own_provider(2, (SITE, identity, extra), |_| {}).await
+        let keys = Keys {
+            identity,
+            ..Keys::with(extra)
+        };
+        World::with_own_provider(2, keys, |_| {}).await
+    }
+
+    /// With other keys of `[listen]`, written as TOML, and nothing that only a test may set: in
+    /// the program that `LUDGATE_BIN` names, if it names one. So tests that send bytes can be run
+    /// against any build.
+    pub async fn as_program(listen: &str, extra: &str) -> World {
+        let keys = Keys {
+            listen,
+            ..Keys::with(extra)
+        };
+        if chosen_program().is_none() {
+            return World::with_own_provider(2, keys, |_| {}).await;
+        }
+        let port = free_port();
+        let (_, manual_clock) = Clock::manual();
+        let clocks = (Clock::system(), manual_clock);
+        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), Clock::system())
+            .await
+            .expect("a provider");
+        World::run(provider, clocks, port, keys, async |text, host, log| {
+            let started = RunningGateway::program(host, &listening(host, text), log).await;
+            started.expect("a program")
+        })
+        .await
     }
 
     async fn with_own_provider(
         threads: usize,
-        text: (&str, &str, &str),
+        keys: Keys<'_>,
         change: impl FnOnce(&mut Settings),
     ) -> World {
         let port = free_port();
@@ -103,7 +154,7 @@ impl World {
             .await
             .expect("a provider");
         let clocks = (clock, manual_clock);
-        World::run(provider, clocks, port, threads, text, change).await
+        World::run_here(provider, clocks, port, threads, keys, change).await
     }
 
     /// The oracles watch this app too.
@@ -133,15 +184,8 @@ impl World {
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
-        World::run(
-            provider,
-            (clock, manual_clock),
-            port,
-            2,
-            (SITE, "", extra),
-            change,
-        )
-        .await
+        let clocks = (clock, manual_clock);
+        World::run_here(provider, clocks, port, 2, Keys::with(extra), change).await
     }
 
     /// The same with the system's clock, and with other keys of `[identity]`, written as TOML.
@@ -153,23 +197,46 @@ impl World {
     ) -> World {
         let (_, manual_clock) = Clock::manual();
         let clocks = (Clock::system(), manual_clock);
-        let text = (SITE, identity, extra);
-        World::run(provider, clocks, port, 2, text, |_| {}).await
+        let keys = Keys {
+            identity,
+            ..Keys::with(extra)
+        };
+        World::run_here(provider, clocks, port, 2, keys, |_| {}).await
+    }
+
+    async fn run_here(
+        provider: DemoProvider,
+        clocks: (Clock, ManualClock),
+        port: u16,
+        threads: usize,
+        keys: Keys<'_>,
+        change: impl FnOnce(&mut Settings),
+    ) -> World {
+        let clock = clocks.0.clone();
+        World::run(provider, clocks, port, keys, async |text, host, log| {
+            start(text, host, (clock, threads, log), change).await
+        })
+        .await
     }
 
     async fn run(
         provider: DemoProvider,
         (clock, manual_clock): (Clock, ManualClock),
         port: u16,
-        threads: usize,
-        (site, identity, extra): (&str, &str, &str),
-        change: impl FnOnce(&mut Settings),
+        keys: Keys<'_>,
+        start: impl AsyncFnOnce(&str, &str, Log) -> RunningGateway,
     ) -> World {
+        let Keys {
+            listen,
+            site,
+            identity,
+            extra,
+        } = keys;
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let host = format!("127.0.0.1:{port}");
         let mut backends = Vec::new();
         let mut text = format!(
-            "[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{site}\
+            "{listen}[site]\nurl = \"http://{host}\"\n{site}\
              [identity]\n{identity}issuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
             provider.issuer()
         );
@@ -184,7 +251,7 @@ impl World {
         }
         text += extra;
         let log = Log::default();
-        let running = start(&text, &host, (clock.clone(), threads, log.clone()), change).await;
+        let running = start(&text, &host, log.clone()).await;
         let canaries = Arc::new(Mutex::new(vec![SECRET.to_owned()]));
         World {
             running,
@@ -220,8 +287,16 @@ impl World {
 
     /// Waits until the provider was discovered; tests that sign in begin with this.
     pub async fn ready(self) -> World {
-        let inside = self.running.internals();
-        until("the provider is discovered", || inside.is_provider_known()).await;
+        let what = "the provider is discovered";
+        if self.running.is_here() {
+            let inside = self.running.internals();
+            until(what, || inside.is_provider_known()).await;
+        } else {
+            until_async(what, async || {
+                self.browser().open("/oauth2/start").await.status() == 302
+            })
+            .await;
+        }
         self
     }
 
@@ -339,13 +414,21 @@ impl World {
     }
 }
 
+/// A configuration that listens at this address.
+fn listening(address: &str, text: &str) -> String {
+    format!("[listen]\naddress = \"{address}\"\n{text}")
+}
+
 async fn start(
     text: &str,
     address: &str,
     (clock, threads, log): (Clock, usize, Log),
     change: impl FnOnce(&mut Settings),
-) -> Running {
-    let text = format!("[listen]\naddress = \"{address}\"\n{text}");
+) -> RunningGateway {
+    let text = format!(
+        "[admin]\naddress = \"127.0.0.1:0\"\n{}",
+        listening(address, text)
+    );
     let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
         .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
     change(&mut settings);
@@ -355,7 +438,8 @@ async fn start(
         log: Some(Box::new(log)),
         inherited: Default::default(),
     };
-    run::start(settings, options).await.expect("a gateway")
+    let running = run::start(settings, options).await;
+    RunningGateway::here(running.expect("a gateway"))
 }
 
 /// Operators may list and revoke sessions.
@@ -388,57 +472,4 @@ pub fn free_port() -> u16 {
         10_000 + u16::try_from(spread % 20_000).expect("below 20,000")
     });
     tries.take(1000).find(free).expect("a free port")
-}
-
-/// The request log, readable.
-#[derive(Clone)]
-pub struct Log {
-    text: Arc<Mutex<String>>,
-    grown: watch::Sender<usize>,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Log {
-            text: Arc::default(),
-            grown: watch::Sender::new(0),
-        }
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.text
-            .lock()
-            .expect("no panic")
-            .push_str(&String::from_utf8_lossy(bytes));
-        self.grown.send_modify(|length| *length += bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    pub fn text(&self) -> String {
-        self.text.lock().expect("no panic").clone()
-    }
-
-    /// Waits for a line with this text in it, and gives it back parsed.
-    pub async fn line_with(&self, wanted: &str) -> serde_json::Value {
-        let mut grown = self.grown.subscribe();
-        let found = async {
-            loop {
-                let text = self.text();
-                if let Some(line) = text.lines().find(|line| line.contains(wanted)) {
-                    return serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-                }
-                grown.changed().await.expect("the log lives");
-            }
-        };
-        let waited = tokio::time::timeout(PATIENCE, found).await;
-        waited.unwrap_or_else(|_| panic!("no line with {wanted:?} in:\n{}", self.text()))
-    }
 }

@@ -26,7 +26,7 @@ async fn open(world: &World, target: &str, more: &str) -> (Raw, Message) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_takes_the_same_decision_as_http_before_the_101() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let alice = world.signed_in("alice").await;
     let bob = world.signed_in("bob").await;
     let own = format!("Origin: http://{}\r\n", world.host);
@@ -101,7 +101,7 @@ async fn a_websocket_takes_the_same_decision_as_http_before_the_101() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bearer_token_opens_a_websocket_from_anywhere() {
-    let world = World::new().await.ready().await;
+    let world = World::as_program("", "").await.ready().await;
     let token = world.provider.access_token("alice");
     let (_, head) = open(
         &world,
@@ -114,7 +114,7 @@ async fn a_bearer_token_opens_a_websocket_from_anywhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hop_by_hop_headers_of_a_101_stay_with_the_app() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let (_, head) = open(&world, "/apps/pub/ws-data", "").await;
     assert_eq!(head.status(), 101);
     assert_eq!((head.header("x-hop"), head.header("alt-svc")), (None, None));
@@ -123,7 +123,7 @@ async fn hop_by_hop_headers_of_a_101_stay_with_the_app() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_app_s_valid_101_opens_the_tunnel() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let smuggled = format!(
         "GET /apps/pub/smuggled HTTP/1.1\r\nHost: {}\r\n\r\n",
         world.host
@@ -169,7 +169,7 @@ async fn only_the_app_s_valid_101_opens_the_tunnel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_well_formed_app_websocket_is_one() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for (fields, status) in [
         (
             "Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n",

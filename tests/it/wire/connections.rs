@@ -91,7 +91,7 @@ async fn a_client_has_its_limit_and_the_next_when_one_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_is_one_of_its_clients_connections_until_it_ends() {
-    let world = World::with("[limits]\nconnections_per_client = 1\n", |_| {}).await;
+    let world = World::as_program("", "[limits]\nconnections_per_client = 1\n").await;
     let mut raw = Raw::connect_from("127.0.0.3", world.running.address).await;
     raw.send(format!(
         "GET /apps/pub/ws HTTP/1.1\r\nHost: {0}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\

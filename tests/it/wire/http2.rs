@@ -14,7 +14,7 @@ pub(super) fn h2c(settings: &mut Settings) {
 }
 
 pub(super) async fn world() -> World {
-    World::with("", h2c).await
+    World::as_program("h2c = true\n", "").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

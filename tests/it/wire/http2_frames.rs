@@ -38,7 +38,7 @@ pub(super) enum Ends {
 }
 
 pub(super) async fn world() -> World {
-    World::with("", |settings| settings.listen.h2c = true).await
+    World::as_program("h2c = true\n", "").await
 }
 
 /// A head for the public app.

@@ -1,6 +1,6 @@
 //! Streams of one HTTP/2 connection: WebSockets, resets, clients that take nothing.
 
-use super::http2::{h2c, world};
+use super::http2::h2c;
 use crate::support::{
     http2::{self, END_STREAM, Frame, Frames, GOAWAY, HEADERS, Http2, RST_STREAM, get, whole},
     message::PATIENCE,
@@ -21,7 +21,7 @@ async fn still_serves(client: &Http2, world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
-    let world = world().await.ready().await;
+    let world = World::with("", h2c).await.ready().await;
     let alice = world.signed_in("alice").await;
     let client = Http2::connect(world.running.address).await;
     let cookies = alice.cookie_line("/apps/grp/");
@@ -101,7 +101,7 @@ async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_session_ends_its_own_streams_and_no_other_on_the_same_connection() {
-    let world = world().await.ready().await;
+    let world = World::with("", h2c).await.ready().await;
     let alice = world.signed_in("alice").await;
     let client = Http2::connect(world.running.address).await;
     let cookie = alice
@@ -144,7 +144,7 @@ async fn a_lost_session_ends_its_own_streams_and_no_other_on_the_same_connection
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_resets_its_request_frees_the_app() {
-    let world = world().await;
+    let world = World::with("", h2c).await;
     let mut frames = Frames::connect(world.running.address).await;
     let host = world.host.clone();
     let head = [
@@ -271,7 +271,7 @@ async fn clients_that_do_not_read_delay_no_other_on_the_connection_to_an_app() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_no_websocket_is_none_to_who_asked_for_one() {
-    let world = world().await;
+    let world = World::with("", h2c).await;
     let client = Http2::connect(world.running.address).await;
     // The app answers 200 and a page; on HTTP/2 that would be a yes.
     world

@@ -22,7 +22,7 @@ fn with_host(world: &World, text: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_missing_doubled_or_malformed_is_400_and_the_connection_is_closed() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for hosts in [
         "",
         "Host: HOST\r\nHost: HOST\r\n",
@@ -53,7 +53,7 @@ async fn a_host_that_is_missing_doubled_or_malformed_is_400_and_the_connection_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_is_no_path_is_refused() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for (start, status) in [
         ("GET http://evil/p HTTP/1.1", 400),
         ("GET http://evil?x HTTP/1.1", 400),
@@ -94,7 +94,7 @@ async fn a_target_that_is_no_path_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absolute_target_is_accepted_only_where_it_says_what_the_host_says() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let bytes = with_host(
         &world,
         "GET http://HOST/apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
@@ -111,7 +111,7 @@ async fn an_absolute_target_is_accepted_only_where_it_says_what_the_host_says() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fragment_in_a_target_is_400() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for target in [
         "/apps/grp/#/apps/pub/",
         "/apps/grp/?#/apps/pub/",
@@ -136,7 +136,7 @@ async fn a_fragment_in_a_target_is_400() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let good = with_host(
         &world,
         "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nX: y\r\nContent-Length: 1\r\n\r\nx",
@@ -211,7 +211,7 @@ async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_length_beside_a_coding_is_400_and_the_connection_is_closed() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for fields in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
@@ -232,7 +232,7 @@ async fn a_length_beside_a_coding_is_400_and_the_connection_is_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_head_is_served_and_one_byte_more_is_431() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let head = |length: usize| {
         let start = with_host(&world, "GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\nX: ");
         let end = b"\r\n\r\n";
@@ -248,7 +248,7 @@ async fn the_largest_head_is_served_and_one_byte_more_is_431() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ambiguous_framing_is_refused_or_forwarded_once_and_nothing_is_smuggled() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let inner = "GET /apps/pub/smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n";
     for fields in [
         "Transfer-Encoding: ,chunked\r\n",
@@ -295,7 +295,7 @@ async fn ambiguous_framing_is_refused_or_forwarded_once_and_nothing_is_smuggled(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_chunks_are_400_and_the_app_sees_no_complete_request() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for chunks in [
         "1\r\nZZ0\r\n\r\n",
         "0_2e\r\nx\r\n",
@@ -329,7 +329,7 @@ async fn broken_chunks_are_400_and_the_app_sees_no_complete_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn heads_that_are_too_large_are_refused_and_the_next_request_works() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let wide: String = (0..101).map(|n| format!("X-{n}: 1\r\n")).collect();
     let big = format!("X-Big: {}\r\n", "a".repeat(300 * 1024));
     let cookies = format!(
@@ -371,7 +371,7 @@ async fn heads_that_are_too_large_are_refused_and_the_next_request_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forwarded_and_rewrite_headers_never_decide() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for lie in [
         "X-Forwarded-Uri: /apps/pub/",
         "X-Original-URL: /apps/pub/",
@@ -411,7 +411,7 @@ async fn forwarded_and_rewrite_headers_never_decide() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_a_client_writes_is_reflected_unescaped_in_a_page_or_a_log_line() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     for target in [
         "/apps/<script>alert(1)</script>/",
         "/apps/x%3Cscript%3E/",
@@ -448,7 +448,7 @@ async fn nothing_a_client_writes_is_reflected_unescaped_in_a_page_or_a_log_line(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_http_1_0_client_with_a_host_is_served() {
-    let world = World::new().await;
+    let world = World::as_program("", "").await;
     let bytes = with_host(
         &world,
         "GET /apps/pub/chunked HTTP/1.0\r\nHost: HOST\r\n\r\n",
