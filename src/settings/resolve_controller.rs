@@ -79,7 +79,10 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         file.section("kubernetes").missing("namespace");
     }
     let applications = applications(file);
-    let viewers = resolve_viewers::viewers(file, folder);
+    let mut viewers = resolve_viewers::viewers(file, folder);
+    if let (Some(Some(applications)), Some(Some(viewers))) = (&applications, &mut viewers) {
+        viewers.app_proxies.clone_from(&applications.proxies);
+    }
     let lease = section.text("lease");
     let cluster = kubernetes.flatten().map(|kubernetes| kubernetes.cluster);
     let namespaces = cluster.as_ref().map(|it| it.namespaces.as_slice());

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams},
     core::GroupVersionKind,
 };
@@ -16,6 +16,7 @@ use ludgate_cluster::{
     merge_patch,
     writer::{NamespacedName, Writer},
 };
+use ludgate_controllers::application::app::child_name;
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,6 +44,7 @@ pub struct ClusterObjects {
     writer: Writer,
     namespaces: Vec<String>,
     apps: ApiResource,
+    services: ApiResource,
     templates: ApiResource,
     instance_types: ApiResource,
     datasets: ApiResource,
@@ -94,6 +96,7 @@ impl ClusterObjects {
             writer: Writer::new(cluster.client().clone(), FIELD_MANAGER),
             namespaces: cluster.settings().namespaces.clone(),
             apps: ApiResource::erase::<PhApplication>(&()),
+            services: ApiResource::erase::<Service>(&()),
             templates: ApiResource::erase::<PhAppTemplate>(&()),
             instance_types: kind("InstanceType", "instancetypes"),
             datasets: kind("Dataset", "datasets"),
@@ -141,8 +144,8 @@ impl ClusterObjects {
     /// Makes an app.
     ///
     /// # Errors
-    /// [`OperationError::Conflict`] if there is one of this name in any of the namespaces, and
-    /// others.
+    /// [`OperationError::Conflict`] if there is one of this name in any of the namespaces, or a
+    /// Service of another program where the app's would be; and others.
     pub async fn create_app(&self, id: &str, object: Value) -> Result<AppRecord, OperationError> {
         // The name is the address of an app. Of two apps with one name, the gateway serves the one
         // of the first namespace.
@@ -150,8 +153,27 @@ impl ClusterObjects {
             let text = format!("{APPS} \"{id}\" already exists");
             return Err(OperationError::Conflict(text));
         }
+        self.check_service(id).await?;
         let created = self.writer.create(&self.apps, self.home(), object).await?;
         Ok(AppRecord::from_object(&created))
+    }
+
+    /// Refuses an app whose Service would have the name of another program's. The gateway sends
+    /// requests for an app to the pods of the Service of that name.
+    async fn check_service(&self, id: &str) -> Result<(), OperationError> {
+        let name = child_name(id);
+        let service = self.find_in(&self.services, self.home(), &name).await?;
+        let is_of_app = |service: &DynamicObject| {
+            let mut owners = service.owner_references().iter();
+            owners.any(|owner| owner.kind == PhApplication::kind(&()))
+        };
+        match service {
+            Some(service) if !is_of_app(&service) => {
+                let text = format!("a Service \"{name}\" of another program already exists");
+                Err(OperationError::Conflict(text))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Changes fields of an app (JSON merge patch).

@@ -407,3 +407,36 @@ async fn instance_types_are_those_of_the_group() {
     let all = api.data("carol", all, json!({})).await;
     assert_eq!(all["instanceTypes"].as_array().map(Vec::len), Some(2));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_whose_service_would_be_that_of_another_program_is_refused() {
+    let namespace = namespace().await;
+    let api = Api::start(&namespace).await;
+    let service = |name: &str, owners: Value| {
+        let metadata = json!({ "name": name, "ownerReferences": owners });
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": { "ports": [{ "port": 5432 }] },
+        })
+    };
+    let foreign = service("app-db", json!([])).to_string();
+    namespace.kubectl(&["apply", "-f", "-"], &foreign).await;
+    let (code, message) = api.error("alice", CREATE, new_app("db", "phusers")).await;
+    assert!(
+        message.contains("a Service \"app-db\" of another program"),
+        "{code} {message}"
+    );
+    assert_eq!(ids(&api, "alice", json!({})).await, [""; 0]);
+    // That of an app of this name which was just deleted is no hindrance.
+    let owner = json!([{
+        "apiVersion": "primehub.io/v1alpha1",
+        "kind": "PhApplication",
+        "name": "lab",
+        "uid": "00000000-0000-4000-8000-000000000000",
+    }]);
+    let earlier = service("app-lab", owner).to_string();
+    namespace.kubectl(&["apply", "-f", "-"], &earlier).await;
+    api.data("alice", CREATE, new_app("lab", "phusers")).await;
+}

@@ -92,7 +92,8 @@ async fn the_older_keys_of_an_instance_type_count_in_the_pod_and_in_the_api() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_instance_type_object_restarts_no_app_and_counts_with_its_next_change() {
-    let controlled = Controlled::with(PLATFORM).await;
+    let groups = format!("{PLATFORM}[groups.others]\ninstance_types = [\"theirs\"]\n");
+    let controlled = Controlled::with(&groups).await;
     let size = |cpu: f64| json!({ "cpu": cpu, "memory": "32M" });
     let small = json!({ "instanceType": "small" });
     controlled.instance_type("small", size(0.1)).await;
@@ -105,6 +106,15 @@ async fn a_changed_instance_type_object_restarts_no_app_and_counts_with_its_next
         controlled.until_phase("other", "Error").await,
         "instance type last does not exist"
     );
+    controlled.instance_type("theirs", size(0.1)).await;
+    let theirs = json!({ "instanceType": "theirs" });
+    controlled.app("greedy", theirs).await;
+    // The type may be seen later than the app.
+    let is_refused = |status: &Value| {
+        status["phase"] == "Error"
+            && status["message"] == "instance type theirs is for other groups"
+    };
+    controlled.until("greedy", is_refused).await;
     // One watch shows all instance types: the changed one is known before the last one.
     controlled.instance_type("small", size(0.2)).await;
     controlled.instance_type("last", size(0.3)).await;

@@ -229,7 +229,13 @@ impl ReconcileContext {
         let name = &app.spec.group_name;
         let group = settings.groups.get(name);
         let group = group.ok_or_else(|| rejected(&format!("group {name} does not exist")))?;
-        let instance_type = self.instance_type(&app.spec.instance_type, settings)?;
+        let wanted = &app.spec.instance_type;
+        let instance_type = self.instance_type(wanted, settings)?;
+        if !settings.may_have(group, wanted) {
+            return Err(rejected(&format!(
+                "instance type {wanted} is for other groups"
+            )));
+        }
         Ok(PinnedInputs {
             datasets: self.datasets(group, settings).await?,
             ..PinnedInputs::resolve(app, group, &instance_type, settings)

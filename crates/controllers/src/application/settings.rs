@@ -39,6 +39,15 @@ pub struct ApplicationSettings {
     pub instance_types: BTreeMap<String, super::instance_type::InstanceType>,
 }
 
+impl ApplicationSettings {
+    /// Whether the apps of this group may have the instance type: one that the group lists, or one
+    /// that no group lists.
+    pub fn may_have(&self, group: &Group, instance_type: &str) -> bool {
+        let lists = |group: &Group| group.instance_types.contains(instance_type);
+        lists(group) || !self.groups.values().any(lists)
+    }
+}
+
 /// A group, as far as its apps are concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
@@ -63,4 +72,24 @@ pub struct GroupQuota {
     pub memory: Option<Memory>,
     /// GPUs.
     pub gpu: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::samples;
+
+    #[test]
+    fn an_instance_type_that_a_group_lists_is_for_such_groups_only() {
+        let mut settings = samples::settings();
+        let group = |types: &[&str]| Group {
+            instance_types: types.iter().map(|name| (*name).to_owned()).collect(),
+            ..Group::default()
+        };
+        let (ml, web) = (group(&["gpu-8"]), group(&[]));
+        settings.groups.insert("ml".to_owned(), ml.clone());
+        settings.groups.insert("web".to_owned(), web.clone());
+        assert!(settings.may_have(&ml, "gpu-8") && !settings.may_have(&web, "gpu-8"));
+        assert!(settings.may_have(&ml, "cpu-1") && settings.may_have(&web, "cpu-1"));
+    }
 }

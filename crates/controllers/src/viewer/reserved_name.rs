@@ -18,7 +18,8 @@ const PROXIES: [&str; 3] = ["ludgate", "primehub-console", "primehub-graphql"];
 pub fn check(viewer: &Viewer, settings: &ViewerSettings) -> Result<(), InvalidViewer> {
     let labels = viewer.labels();
     let has = |name: &str, value: &str| labels[name].as_str() == Some(value);
-    let is_proxy = settings.proxies.iter().any(|proxy| {
+    let mut proxies = settings.proxies.iter().chain(&settings.app_proxies);
+    let is_proxy = proxies.any(|proxy| {
         let mut wanted = proxy.iter();
         wanted.all(|(name, value)| has(name, value))
     });
@@ -48,8 +49,10 @@ mod tests {
                 label("app.kubernetes.io/component", "gateway"),
             ]),
         ];
+        settings.app_proxies = vec![BTreeMap::from([label("app.kubernetes.io/name", "console")])];
         for (name, is_allowed) in [
             ("v", true),
+            ("console", false),
             ("inner", true),
             ("edge", false),
             ("ludgate", false),

@@ -38,6 +38,7 @@ pub fn settings() -> ViewerSettings {
         affinity: AffinityMode::Required,
         yields: true,
         proxies: vec![BTreeMap::from(proxy)],
+        app_proxies: Vec::new(),
         proxy_namespaces: Vec::new(),
         pods: PodPolicy::default(),
         service_accounts: BTreeSet::new(),
