@@ -230,9 +230,10 @@ instancetypes.primehub.io list
 phapplications.primehub.io get list create patch delete
 phapptemplates.primehub.io get list
 pods get list
-pods/log get'
+pods/log get
+services get'
 expect 'api.yaml, in another namespace: no rights' "$other" ''
-for right in 'get secrets' 'create pods' 'create pods/exec' 'patch phapplications.primehub.io/status' \
+for right in 'get secrets' 'create pods' 'create pods/exec' 'list services' 'patch phapplications.primehub.io/status' \
   'delete phapptemplates.primehub.io' 'get deployments.apps' 'create serviceaccounts/token'; do
   # shellcheck disable=SC2086 # A verb and a resource.
   expect_right no $right
