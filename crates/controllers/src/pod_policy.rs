@@ -23,8 +23,8 @@ pub enum PodRight {
     /// Volumes besides `emptyDir`, `configMap`, `downwardAPI` and `projected`: claims, and file
     /// systems of the network, which the node mounts with its own rights.
     Volumes,
-    /// A node by its name, taints, a priority, another scheduler or runtime, devices. A selector and
-    /// affinity need no right: apps get them from their template, as with PrimeHub.
+    /// A node by its name, taints, a priority, another scheduler or runtime, devices. A selector of
+    /// nodes and affinity need no right: apps get them from their template, as with PrimeHub.
     Scheduling,
     /// Other profiles of SELinux, seccomp or AppArmor, and sysctls.
     SecurityProfiles,
