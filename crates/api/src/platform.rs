@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ludgate_controllers::application::{
     dataset_grant::{self, DatasetAccess, DatasetGrant},
     instance_type::InstanceType,
-    settings::Group,
+    settings::{Group, is_for_all},
 };
 use ludgate_model::{access::GroupName, principal::Principal};
 use serde_json::{Map, Value, json};
@@ -54,8 +54,7 @@ impl PlatformSettings {
 
     /// Whether an instance type is for all groups: no group lists it as its own.
     pub fn is_global(&self, instance_type: &str) -> bool {
-        let lists = |group: &Group| group.instance_types.contains(instance_type);
-        !self.groups.values().any(lists)
+        is_for_all(&self.groups, instance_type)
     }
 
     /// Those of the instance types that the apps of a group may have: its own, and the global ones.

@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::SocketAddr,
     ops::Deref,
+    path::Path,
     process::{Command, Stdio},
     thread,
 };
@@ -12,7 +13,7 @@ use ludgate::run::Running;
 use tempfile::TempDir;
 
 use super::{
-    process::{self, chosen_program, until_open},
+    process::{self, until_open},
     request_log::Log,
     world::free_port,
 };
@@ -45,10 +46,8 @@ impl RunningGateway {
         }
     }
 
-    /// Starts the program that `LUDGATE_BIN` names, listening on this address, with the rest of
-    /// its configuration. `None`: the variable names no program.
-    pub async fn program(host: &str, text: &str, mut log: Log) -> Option<RunningGateway> {
-        let program = chosen_program()?;
+    /// Starts a program that listens at this address, and has this configuration.
+    pub async fn program(program: &Path, host: &str, text: &str, mut log: Log) -> RunningGateway {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("ludgate.toml");
         let admin = format!("127.0.0.1:{}", free_port());
@@ -69,14 +68,14 @@ impl RunningGateway {
             }
         });
         until_open(host).await;
-        Some(RunningGateway {
+        RunningGateway {
             address: host.parse().expect("an address"),
             admin: admin.parse().expect("an address"),
             started: Started::Program {
                 _process: process,
                 _folder: folder,
             },
-        })
+        }
     }
 
     /// Whether it runs in this process.

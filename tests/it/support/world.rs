@@ -127,9 +127,9 @@ impl World {
             listen,
             ..Keys::with(extra)
         };
-        if chosen_program().is_none() {
+        let Some(program) = chosen_program() else {
             return World::with_own_provider(2, keys, |_| {}).await;
-        }
+        };
         let port = free_port();
         let (_, manual_clock) = Clock::manual();
         let clocks = (Clock::system(), manual_clock);
@@ -137,8 +137,7 @@ impl World {
             .await
             .expect("a provider");
         World::run(provider, clocks, port, keys, async |text, host, log| {
-            let started = RunningGateway::program(host, &listening(host, text), log).await;
-            started.expect("a program")
+            RunningGateway::program(&program, host, &listening(host, text), log).await
         })
         .await
     }

@@ -43,9 +43,14 @@ impl ApplicationSettings {
     /// Whether the apps of this group may have the instance type: one that the group lists, or one
     /// that no group lists.
     pub fn may_have(&self, group: &Group, instance_type: &str) -> bool {
-        let lists = |group: &Group| group.instance_types.contains(instance_type);
-        lists(group) || !self.groups.values().any(lists)
+        group.instance_types.contains(instance_type) || is_for_all(&self.groups, instance_type)
     }
+}
+
+/// Whether an instance type is for all groups, since none lists it.
+pub fn is_for_all(groups: &BTreeMap<String, Group>, instance_type: &str) -> bool {
+    let lists = |group: &Group| group.instance_types.contains(instance_type);
+    !groups.values().any(lists)
 }
 
 /// A group, as far as its apps are concerned.

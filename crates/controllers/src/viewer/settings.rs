@@ -25,10 +25,10 @@ pub struct ViewerSettings {
     pub yields: bool,
     /// Labels of the pods that may send requests to every viewer: the gateway's.
     pub proxies: Vec<BTreeMap<String, String>>,
-    /// Labels of the pods that may send requests to every app. A viewer may not have them either.
-    pub app_proxies: Vec<BTreeMap<String, String>>,
     /// Labels of further namespaces whose proxies may do so, besides the viewer's own namespace.
     pub proxy_namespaces: Vec<BTreeMap<String, String>>,
+    /// Labels of the pods that may send requests to every app. No viewer may have them.
+    pub app_proxies: Vec<BTreeMap<String, String>>,
     /// The rights that the pods of viewers may ask for. The default pod may have any.
     pub pods: PodPolicy,
     /// Service accounts that viewers may use without a right, such as Kubeflow's `default-editor`.

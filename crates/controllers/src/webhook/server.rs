@@ -2,9 +2,9 @@
 //!
 //! The API server is the only client, but pods can reach the port too. So connections, bodies and
 //! times are limited, and so are the reviews at one time: each may need a hundred times the memory
-//! of its body. What a slow client holds is never what the API server waits for: one address has a
-//! share of the connections, and a review begins after its body. Responses reveal only the rules of
-//! validation, so clients need no certificate.
+//! of its body. A review begins after its body, and one address has a share of the connections, so
+//! that slow clients do not delay the API server. Only its long bodies may wait for theirs.
+//! Responses reveal only the rules of validation, so clients need no certificate.
 
 use std::{convert::Infallible, error::Error, net::IpAddr, sync::Arc, time::Duration};
 
